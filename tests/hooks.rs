@@ -6,8 +6,9 @@ use std::time::Duration;
 use polylogue::config::{Author, Hook, HookEvent, Policy, Rules};
 use serde_json::{Value, json};
 
+use crate::mcp;
 use crate::support::harness::{Harness, Plan};
-use crate::support::internals::State;
+use crate::support::internals::{State, WakeReason};
 use crate::support::peer::Peer;
 use crate::support::program::Home;
 use crate::support::scene::{
@@ -330,6 +331,22 @@ fn notify_hooks_are_told_of_questions_and_ends() {
     exchange.stream().text("done").finish("stop").done();
     app.turn_until("the end", |app| told(app).contains("\"agent 0 finished\""));
     assert!(told(&app).contains("permission_prompt") && told(&app).contains("idle_prompt"));
+}
+
+#[test]
+fn a_question_that_comes_late_in_a_turn_is_told_without_another_event() {
+    let peer = Peer::start();
+    let plan = Plan { mcp: vec![mcp::server("legacy")], ..Plan::peer(&peer.url()) };
+    let mut app = app_with(&peer, vec![hook(HookEvent::Notify, "", "cat >> told")], plan);
+    write_executable(&app.directory().join("server.sh"), include_bytes!("mcp/server.sh"));
+    // The result of a server leads to the question about the next call, after hooks have had their step.
+    calls(&mut app, &peer, &[("mcp__legacy__first", "{}"), ("write_file", &write("it"))]);
+    app.turn_until_asked(0);
+    app.answer(0, true);
+    app.turn_until_asked(0);
+    assert_eq!(app.timeout().why, WakeReason::Leftover);
+    let told = app.directory().join("told");
+    app.turn_until("the question", |_| fs::read_to_string(&told).is_ok_and(|told| told.contains("write_file: it")));
 }
 
 #[test]

@@ -41,7 +41,7 @@ const READS: &[&str] = &["fs::read(", "fs::read_to_string(", "fs::copy(", "File:
 const READ_WORKSPACES: &[&str] = &["sandbox", "tools", "team"];
 const MAY_READ: &[(&str, &str)] = &[("tools/linux/process_tree.rs", "reads /proc only")];
 
-/// What other modules may import of the features: the table, whatever their layer.
+/// What other modules may import of the features: the table, from any layer.
 const TABLE_OF_FEATURES: &str = "FEATURES";
 
 /// Imports that break a rule and are to go: the file, what it imports, and why it still does.
@@ -233,7 +233,7 @@ fn imports_of_features(sources: &[Source]) -> Vec<(String, String)> {
     broken
 }
 
-/// The core knows no feature but as a row, and a feature knows no other.
+/// The core knows features only as rows, and a feature knows no other.
 #[test]
 fn a_feature_is_named_in_its_folder_only() {
     let sources = sources();

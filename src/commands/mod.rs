@@ -78,7 +78,7 @@ pub use complete::{Completion, complete};
 pub use custom::{message_of, takes_arguments};
 pub use export::Subject as ExportSubject;
 pub use help::{HelpRow, KeyRow, help_rows, help_text, key_rows};
-pub use mail::{mail_lines, sent_note};
+pub use mail::sent_note;
 pub use model::{model_list, names_model};
 #[cfg(feature = "coordinator")]
 pub use team::parse_team_line;
@@ -221,7 +221,7 @@ pub struct ShellSpec {
     pub input: Option<&'static str>,
     /// It prints the data of the response: as a table, with `--json` as JSON.
     pub prints_data: bool,
-    /// The columns of the table, unless the command line draws it.
+    /// The columns of the table; empty if the command line has its own table.
     pub columns: &'static [&'static str],
 }
 
@@ -339,7 +339,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> + Clone {
     COMMANDS.iter().chain(of_features).copied()
 }
 
-/// Those of the core.
+/// The commands of the core.
 pub const COMMANDS: &[&CommandSpec] = &[
     &fork::FORK,
     &new::NEW,

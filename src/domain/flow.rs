@@ -139,7 +139,7 @@ pub enum ToolRequest {
         sandbox: Option<String>,
         arguments: Map<String, Value>,
     },
-    /// What a feature does, by the name of its tool.
+    /// A call of a feature's tool.
     Feature { tool: &'static str, arguments: Value },
     /// Replace the list of tasks.
     Todo(Todo),

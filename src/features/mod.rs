@@ -1,7 +1,7 @@
 //! What the program has beyond its core: the table of contents, with a folder and a row for each feature.
 //!
-//! Outside of its folder, only its row, its Cargo feature and its tests name a feature. The modules below read the table
-//! and know none of its rows (`tests/layers.rs`): without the folder and the row, the program is built without the feature.
+//! Nothing imports a feature but its row. The modules below read the table and know none of its rows (`tests/layers.rs`):
+//! without the folder and the row, the program is built without the feature.
 
 #[cfg(feature = "web-fetch")]
 mod web_fetch;
@@ -14,18 +14,18 @@ use crate::tools::ToolSpec;
 
 /// What a feature adds to the program.
 pub struct Feature {
-    /// That of its Cargo feature, if it has one.
+    /// The same as its Cargo feature, if it has one.
     pub name: &'static str,
     pub about: &'static str,
     pub commands: &'static [&'static CommandSpec],
     /// Tools for models. Each is a command, or a call that the component carries out.
     pub tools: &'static [&'static ToolSpec],
-    /// Makes its part of the loop.
+    /// Makes its component.
     pub component: Option<fn() -> Box<dyn Component>>,
     pub helper: Option<Helper>,
 }
 
-/// A mode of the program in which it helps another process of it.
+/// A mode in which the program helps another of its processes.
 pub struct Helper {
     /// The first argument that selects it.
     pub flag: &'static str,

@@ -50,14 +50,15 @@ pub fn sign(request: &mut HttpRequest, endpoint: &Endpoint, key: Option<&Secret>
         .map_err(|_| Error::usage("the clock is not set"))?
         .strftime("%Y%m%dT%H%M%SZ")
         .to_string();
+    let body = sha256(&request.body);
     let mut headers = vec![
         ("host".to_owned(), host_of(&request.url)?.to_owned()),
-        ("x-amz-content-sha256".to_owned(), sha256(&request.body)),
+        ("x-amz-content-sha256".to_owned(), body.clone()),
         ("x-amz-date".to_owned(), time.clone()),
     ];
     headers.extend(key.token.clone().map(|token| ("x-amz-security-token".to_owned(), token)));
     let scope = Scope { time: &time, region, service: "bedrock" };
-    let authorization = authorization("POST", &request.url, &headers, &request.body, &key, &scope)?;
+    let authorization = authorization("POST", &request.url, &headers, &body, &key, &scope)?;
     // libcurl sets the host.
     request.headers.extend(headers.into_iter().skip(1));
     request.headers.push(("Authorization".to_owned(), authorization));
@@ -71,19 +72,18 @@ struct Scope<'a> {
     service: &'a str,
 }
 
-/// The value of the header. The headers are in lower case, in the order of their names.
+/// The value of the header; `body` is the digest of the body. The headers are in lower case, in the order of their names.
 fn authorization(
     method: &str,
     url: &str,
     headers: &[(String, String)],
-    body: &[u8],
+    body: &str,
     key: &AccessKey,
     scope: &Scope<'_>,
 ) -> Result<String> {
     let names = headers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(";");
     let lines: String = headers.iter().map(|(name, value)| format!("{name}:{}\n", value.trim())).collect();
     let (path, query) = path_and_query(url)?;
-    let body = sha256(body);
     let request = format!("{method}\n{}\n{}\n{lines}\n{names}\n{body}", encode_path(path), sort_query(query));
     let date = scope.time.get(..8).unwrap_or_default();
     let place = format!("{date}/{}/{}/aws4_request", scope.region, scope.service);
@@ -162,7 +162,7 @@ mod tests {
         ];
         for ((method, url, headers, service), expected) in cases {
             let scope = Scope { time, region: "us-east-1", service };
-            let found = authorization(method, url, &headers, b"", &key, &scope).unwrap();
+            let found = authorization(method, url, &headers, &sha256(b""), &key, &scope).unwrap();
             assert!(found.ends_with(&format!("Signature={expected}")), "{url}: {found}");
         }
     }

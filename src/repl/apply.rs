@@ -111,7 +111,7 @@ impl Repl {
         }
     }
 
-    /// Has the component make a change that is its own.
+    /// Lets the component to which the change belongs carry it out.
     fn offer(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
         let (core, mut components, _) = self.split();
         let left = components.try_fold(Some(change), |left, component| match left {
@@ -122,7 +122,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Esc: ends what a component does for the person or, without anything, the work of the agent.
+    /// Esc: ends what a component does for the person or, if there is nothing, the agent's work.
     fn interrupt_at(&mut self, agent_id: AgentId) -> Result<()> {
         let of_person = self.mcp.interrupt(agent_id) || self.features.iter_mut().any(|it| it.interrupt(agent_id));
         if of_person { Ok(()) } else { self.jobs.interrupt_turn(&mut self.core, agent_id) }

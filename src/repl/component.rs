@@ -50,28 +50,27 @@ pub trait Component {
 
     fn on_event(&mut self, _: &Event, _: &mut Core) {}
 
-    /// Carries out an effect of an agent that is its own. Returns any other.
+    /// Carries out an agent's effect, if it belongs to this component. Returns any other.
     fn on_effect(&mut self, _: &mut Core, _: AgentId, effect: Effect) -> Option<Effect> {
         Some(effect)
     }
 
-    /// Carries out a tool call that is its own, and answers it now or later. Returns any other.
+    /// Carries out a tool call, if it belongs to this component, and answers it now or later. Returns any other.
     fn on_call(&mut self, _: &mut Core, _: AgentId, _: &str, request: ToolRequest) -> Option<ToolRequest> {
         Some(request)
     }
 
-    /// Carries out a change that is its own. Returns any other.
+    /// Carries out a change, if it belongs to this component. Returns any other.
     fn on_change(&mut self, _: &mut Core, _: Origin, _: AgentId, change: Change) -> Result<Option<Change>> {
         Ok(Some(change))
     }
 
-    /// Whether a request of an agent has to wait for it. When it no longer has to, the component makes it again or has it
-    /// sent.
+    /// Whether an agent's request has to wait for this component, which later makes the request again or sends it.
     fn holds_request(&mut self, _: &mut Core, _: AgentId) -> bool {
         false
     }
 
-    /// Esc: ends what it does for a person at this agent. Returns whether there was anything.
+    /// Esc: ends what this component does for the person at this agent. Returns whether there was anything.
     fn interrupt(&mut self, _: AgentId) -> bool {
         false
     }
@@ -94,7 +93,7 @@ pub trait Component {
         false
     }
 
-    /// Ends what the program waits for no longer. Returns a note about each.
+    /// Ends what the program no longer waits for. Returns a note about each.
     fn end(&mut self, _: &mut Core) -> Vec<String> {
         Vec::new()
     }

@@ -49,7 +49,7 @@ impl Repl {
         }
     }
 
-    /// Has the component carry out an effect that is its own. Returns any other.
+    /// Lets the component to which the effect belongs carry it out. Returns any other.
     fn offer_effect(&mut self, agent_id: AgentId, effect: Effect) -> Option<Effect> {
         let (core, mut components, _) = self.split();
         components.try_fold(effect, |effect, component| component.on_effect(core, agent_id, effect))
@@ -92,7 +92,7 @@ impl Repl {
             Effect::WaitOver(call) => {
                 self.core.with_agent(agent_id, |agent, context| agent.end_background_wait(&call, context));
             }
-            // Only a server of a component asks.
+            // Only MCP servers ask, and their component has taken the answer.
             Effect::Elicited { .. } => {}
             Effect::FallBack(error) => fallback::fall_back(&mut self.core, agent_id, error),
             Effect::ReturnText(text) => drafts::return_message(&mut self.core, agent_id, &input_line(&text)),

@@ -122,6 +122,7 @@ struct Process {
     waiting: Option<Waiting>,
     /// How to come back to what the terminal of this process showed, once the loop has ended.
     way_back: Option<WayBack>,
+    retention: Retention,
     end: shutdown::End,
 }
 
@@ -133,7 +134,7 @@ struct Programs {
     paste: Option<pasting::OpenPaste>,
 }
 
-/// What the program that embeds the loop has in it.
+/// What an embedding program has registered.
 #[derive(Default)]
 struct Embedding {
     callbacks: Callbacks,
@@ -142,13 +143,12 @@ struct Embedding {
 
 /// The components that the loop knows only as such, in the order in which they get events and are stepped.
 fn features() -> Vec<Box<dyn Component>> {
-    let own: [Box<dyn Component>; 6] = [
+    let own: [Box<dyn Component>; 5] = [
         Box::<MailWaits>::default(),
         Box::<UserTools>::default(),
         Box::<NotifyHooks>::default(),
         Box::<ShellCommands>::default(),
         Box::<SearchIndex>::default(),
-        Box::<Retention>::default(),
     ];
     own.into_iter().chain(FEATURES.iter().filter_map(|feature| Some((feature.component?)()))).collect()
 }

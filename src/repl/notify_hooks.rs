@@ -1,5 +1,5 @@
-//! Runs the `notify` hooks: when an agent asks, has finished or failed. Only the end of the program waits for them, for a
-//! moment.
+//! Runs the `notify` hooks: when an agent asks, has finished or failed. Nothing waits for them, except the end of the
+//! program, for a moment.
 
 use std::collections::BTreeSet;
 
@@ -92,6 +92,11 @@ impl Component for NotifyHooks {
             self.on_questions(core);
             self.collect(core);
         }
+    }
+
+    /// Questions may come after its step.
+    fn has_work(&self, core: &Core) -> bool {
+        !core.config().hooks.is_empty() && *core.roster.asking() != self.asking
     }
 
     fn has_to_end(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Deletes agents that were not used for `[history] keep_days` days, a bounded number a turn.
 
-use crate::repl::component::{Command, Component};
+use crate::repl::Terminals;
 use crate::repl::core::Core;
 use crate::repl::core::delete::delete_expired;
 
@@ -15,9 +15,9 @@ pub(super) struct Retention {
     next_at: i64,
 }
 
-impl Component for Retention {
+impl Retention {
     /// Once an hour at most, and only in turns that happen anyway: nothing is urgent.
-    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+    pub(super) fn step(&mut self, core: &mut Core, terminals: &Terminals) {
         let days = i64::from(core.config().keep_days);
         if days == 0 || core.store.is_read_only() {
             return;
@@ -26,8 +26,9 @@ impl Component for Retention {
         if now < self.next_at {
             return;
         }
+        let is_in_use = |id| terminals.focused().any(|focus| focus == id) || terminals.is_unseen(id);
         // What cannot be deleted now is tried again in an hour.
-        let has_more = delete_expired(core, now - days * DAY, AGENTS_PER_TURN).unwrap_or(false);
+        let has_more = delete_expired(core, now - days * DAY, AGENTS_PER_TURN, is_in_use).unwrap_or(false);
         self.next_at = if has_more { now } else { now + HOUR };
     }
 }

@@ -48,7 +48,7 @@ impl Repl {
         self.core.answer_call(agent_id, &call, answer.map_err(|error| error.message));
     }
 
-    /// Has the component carry out a call that is its own. Returns any other.
+    /// Lets the component to which the call belongs carry it out. Returns any other.
     fn offer_call(&mut self, agent_id: AgentId, call: &str, request: ToolRequest) -> Option<ToolRequest> {
         let (core, mut components, _) = self.split();
         components.try_fold(request, |request, component| component.on_call(core, agent_id, call, request))

@@ -54,11 +54,12 @@ struct Writer {
 }
 
 impl Trace {
-    /// Appends to the configured file; without one, nothing is written, and only a debug build watches the steps.
+    /// Appends to the configured file; without one, there is no trace, and only a debug build watches the steps.
     pub fn open<'a>(config: &Config, clock: &Clock, agents: impl Iterator<Item = &'a Agent> + Clone) -> Result<Self> {
-        let record = Record::open(config, clock, agents.clone())?;
         let watch = (cfg!(debug_assertions) || config.trace.is_some()).then(|| Watch::new(clock.clone()));
-        let Some(path) = &config.trace else { return Ok(Self { writer: None, watch, record }) };
+        let Some(path) = &config.trace else {
+            return Ok(Self { writer: None, watch, record: Record::open(config, clock, agents)? });
+        };
         let file = File::options().create(true).append(true).open(path);
         let file = file.map_err(|error| Error::from(error).context(format!("--trace {}", path.display())))?;
         let mut writer = Writer {
@@ -73,12 +74,12 @@ impl Trace {
             error: None,
         };
         writer.write(TraceLine { schema: Some(SCHEMA), ..TraceLine::of("start") });
-        for agent in agents {
+        for agent in agents.clone() {
             let parent = agent.identity.parent.map(|parent| writer.name_of(parent));
             let name = Some(agent.identity.label().into());
             writer.write_of(agent.id(), TraceLine { name, parent, ..TraceLine::of("agent") });
         }
-        Ok(Self { writer: Some(writer), watch, record })
+        Ok(Self { writer: Some(writer), watch, record: Record::open(config, clock, agents)? })
     }
 
     /// Begins a turn before its wait.
@@ -226,7 +227,7 @@ impl Trace {
         }
     }
 
-    /// The turn is over. What can no longer be written ends, and the loop continues. Returns a message about each.
+    /// The turn is over. If the trace or the record can no longer be written, it ends with this message; the loop continues.
     pub fn end(&mut self) -> Vec<String> {
         let ended = |what: &str, error: io::Error| format!("cannot write the {what}: {error}; it ends here");
         let trace = self.end_turn().map(|error| ended("trace", error));

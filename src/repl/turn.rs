@@ -67,6 +67,8 @@ impl Repl {
         self.step_components();
         self.send_read();
         self.trace.step("resources");
+        self.process.retention.step(&mut self.core, &self.terminals);
+        self.trace.step("retention");
         self.dispatch();
         self.trace.step("dispatch");
         self.publish();

@@ -49,7 +49,7 @@ pub(super) struct UserTools {
 }
 
 impl UserTools {
-    /// Whether the request of an agent has to wait until its programs were looked at.
+    /// Whether the request of an agent has to wait until its programs have been looked at.
     fn hold(&mut self, core: &mut Core, agent: AgentId) -> bool {
         if self.checked.remove(&agent) || core.config().user_tools.is_empty() || !gets_programs(core, agent) {
             return false;

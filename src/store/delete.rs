@@ -25,7 +25,6 @@ const EXPIRED: &str = "SELECT uuid FROM agents WHERE ordinal <> 0 AND parent_uui
     AND NOT EXISTS (SELECT 1 FROM queue WHERE agent = ordinal)
     AND NOT EXISTS (SELECT 1 FROM drafts WHERE agent = ordinal AND content <> '')
     AND NOT EXISTS (SELECT 1 FROM mail WHERE to_uuid = uuid AND read_at IS NULL)
-    AND (unseen_since IS NULL OR run IS NOT NULL)
     ORDER BY ordinal DESC LIMIT ?2";
 
 #[doc(hidden)]
@@ -45,8 +44,7 @@ impl Store {
         })
     }
 
-    /// At most `most` agents that were not used since `before`, in milliseconds since 1970, the newest first; none whose end
-    /// no terminal has shown.
+    /// At most `most` agents that were not used since `before`, in milliseconds since 1970, the newest first.
     pub(crate) fn expired(&self, before: i64, most: usize) -> Result<Vec<AgentId>> {
         let mut statement = self.conn.prepare_cached(EXPIRED)?;
         // An agent with a damaged uuid cannot be addressed.

@@ -22,7 +22,7 @@ pub struct Roster {
     /// The deadline of each agent that has one, and its reason: the inverse of `due`.
     deadlines: HashMap<AgentId, (Moment, &'static str)>,
     live_tools: BTreeSet<AgentId>,
-    /// When tools were looked at last.
+    /// When tools were last looked at.
     tools_polled_at: Option<Moment>,
     background: BTreeSet<AgentId>,
     leftover: BTreeSet<AgentId>,
@@ -215,8 +215,8 @@ impl Roster {
         &self.background
     }
 
-    /// The agents with a tool thread or a command in the background, if they are to be looked at: when one has woken the loop,
-    /// and `span` after the last look, because a wake could be lost.
+    /// The agents with a tool thread or a command in the background, if it is time to look at them: a tool has woken the loop,
+    /// or the last look was `span` ago, because a wake can be lost.
     pub fn take_tools_due(&mut self, is_woken: bool, now: Moment, span: Duration) -> Vec<AgentId> {
         if !is_woken && self.tools_polled_at.is_some_and(|at| now - at < span) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! The tools that models may call: one file, one `const` for each, and one row in a table of [`all`].
+//! The tools that models may call: one file, one `const` for each, and one row in a table that [`all`] joins.
 //!
 //! A tool gets its arguments, an [`Environment`] and a [`Job`], and returns an [`Output`]. It runs on its own thread
 //! ([`Running`]) and has no access to agents, store or terminal. A tool says whether it writes and how the question to

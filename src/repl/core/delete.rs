@@ -19,16 +19,18 @@ pub(in crate::repl) fn delete(core: &mut Core, asked_at: AgentId, id: AgentId) -
     Ok(())
 }
 
-/// Deletes at most `most` agents that were not used since `before`, in milliseconds since 1970, except those that a person
-/// watches or whose end nobody has seen. Returns whether there may be more.
-pub(in crate::repl) fn delete_expired(core: &mut Core, before: i64, most: usize) -> Result<bool> {
-    // The watched ones are few, so they do not hide the others for ever.
+/// Deletes at most `most` agents that were not used since `before`, in milliseconds since 1970, except those that are in
+/// use. Returns whether there may be more.
+pub(in crate::repl) fn delete_expired(
+    core: &mut Core,
+    before: i64,
+    most: usize,
+    is_in_use: impl Fn(AgentId) -> bool,
+) -> Result<bool> {
+    // The ones in use are few, so they do not hide the others for ever.
     let expired = core.store.expired(before, most * 4)?;
     let mut deleted = 0;
-    for id in expired {
-        if core.watched.contains(&id) {
-            continue;
-        }
+    for id in expired.into_iter().filter(|id| !is_in_use(*id)) {
         if deleted == most {
             return Ok(true);
         }

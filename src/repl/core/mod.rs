@@ -139,12 +139,12 @@ impl Core {
         &self.session_rules
     }
 
-    /// The time of this turn.
+    /// The current moment.
     pub fn now(&self) -> Moment {
         self.clock.now()
     }
 
-    /// Wakes the loop from another thread.
+    /// What wakes the loop from another thread.
     pub fn waker(&self) -> Wake {
         self.waker.clone()
     }

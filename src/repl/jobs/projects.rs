@@ -28,8 +28,8 @@ impl RemoteProjects {
 }
 
 impl Jobs {
-    /// Whether the request of an agent has to wait because the project at its place was not read yet. It is made again when
-    /// the project was read, or cannot be.
+    /// Whether the request of an agent has to wait because the project at its place has not been read yet. It is made again
+    /// once the project has been read, or cannot be.
     pub(super) fn holds_for_project(&mut self, core: &Core, agent: AgentId) -> bool {
         let Some(remote) = core.agent(agent).and_then(|agent| agent.inputs.environment.remote.clone()) else {
             return false;

@@ -86,7 +86,7 @@ impl Component for Mcp {
         waits
     }
 
-    /// Takes the messages of the person back that wait for resources.
+    /// Takes back the person's messages that wait for resources.
     fn interrupt(&mut self, agent: AgentId) -> bool {
         let is_any = self.readings.interrupt(agent);
         self.is_due |= is_any;

@@ -294,6 +294,11 @@ impl Terminals {
         }
     }
 
+    /// Whether an agent has finished a turn that no terminal has shown.
+    pub(super) fn is_unseen(&self, agent: AgentId) -> bool {
+        self.unseen.contains(agent)
+    }
+
     /// Takes over which agents have finished unseen in an earlier process: agent, end, and how long ago.
     pub(super) fn restore_unseen(&mut self, ended: Vec<(AgentId, TurnEnd, Duration)>, now: Moment) {
         for (agent, end, before) in ended {

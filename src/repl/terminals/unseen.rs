@@ -48,6 +48,10 @@ impl Unseen {
         self.ends.iter().rev().filter(move |end| end.end == how).map(|end| end.agent)
     }
 
+    pub fn contains(&self, agent: AgentId) -> bool {
+        self.ends.iter().any(|end| end.agent == agent)
+    }
+
     /// A number that changes with every change.
     pub fn revision(&self) -> u64 {
         self.revision
