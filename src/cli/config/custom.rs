@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::file::{self, FoundFile};
-use super::keys::is_name;
+use super::layer::is_name;
 use crate::base::text::{sanitise, truncate};
 use crate::commands;
 use crate::domain::custom::CustomCommand;

@@ -1,4 +1,4 @@
-//! One file: reading it within bounds, parsing it, and messages with line and key.
+//! One file: reading it within bounds, parsing it, and messages with line and key, also about unknown keys.
 //!
 //! Messages never contain a value of the file: it may be a misplaced secret.
 

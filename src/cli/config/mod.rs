@@ -26,7 +26,7 @@ mod elsewhere;
 mod environment;
 pub(super) mod file;
 pub(super) mod hooks;
-pub(super) mod keys;
+pub(super) mod layer;
 pub(super) mod mcp;
 pub(super) mod new_contents;
 mod parse;
@@ -67,7 +67,7 @@ pub(crate) use choices::{choices, options};
 pub(crate) use environment::ProcessEnvironment;
 pub use file::Diagnostics;
 use file::{FileReader, FoundFile, Lines};
-use keys::Layer;
+use layer::Layer;
 use project::Project;
 use settings::{SETTINGS, Values};
 use source::{Location, Source, Value};
@@ -525,7 +525,7 @@ fn layer(
     let home = env.home();
     let (lines, earlier) = (Lines::of(&text), std::mem::take(diagnostics));
     let mut reader = FileReader { path, text: &text, lines, home: home.as_deref(), root, diagnostics: earlier };
-    let layer = keys::read(&mut reader);
+    let layer = layer::read(&mut reader);
     *diagnostics = reader.diagnostics;
     layer
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use super::file::{self, Entry, FileReader, entries, value_of};
-use super::keys::{NAME_EXPECTED, is_name};
+use super::layer::{NAME_EXPECTED, is_name};
 use super::source::Location;
 use crate::domain::endpoint::{ModelFacts, ModelSettings, Prices};
 use crate::domain::http::is_token;

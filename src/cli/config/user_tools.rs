@@ -9,7 +9,7 @@ use toml::de::DeValue;
 
 use super::environment::ProcessEnvironment;
 use super::file::{Diagnostics, Entry, FileReader, FoundFile, MAX_BYTES};
-use super::keys::Layer;
+use super::layer::Layer;
 use super::mcp::{expand, hosts, pairs, seconds, variable_value};
 use super::source::absolute;
 use crate::domain::mcp::{PREFIX, is_server_name};

@@ -1,4 +1,4 @@
-//! Writes what happens during a run: the answer to standard output, notes to standard error.
+//! Writes what happens during a run: the answer and, as JSON, the result to standard output, notes to standard error.
 
 use std::time::{Duration, Instant};
 

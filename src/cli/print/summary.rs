@@ -1,4 +1,4 @@
-//! The result of a run, collected from the chunks of its agent.
+//! What the chunks of the agent add to the result of a run. `output` makes the result and writes it.
 
 use serde::Serialize;
 use serde_json::{Value, json};

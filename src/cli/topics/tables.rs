@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::base::text;
 use crate::cli::config::settings::{Files, SETTINGS, Setting, Values};
-use crate::cli::config::{hooks, keys, mcp, providers, user_tools};
+use crate::cli::config::{hooks, layer, mcp, providers, user_tools};
 use crate::commands::{self, key_rows};
 use crate::domain::approval::Policy;
 use crate::domain::environment::EnvironmentNames;
@@ -107,7 +107,7 @@ pub fn settings() -> String {
         write_entry(&mut out, setting.key, &about);
     }
     out += "\n[rules] has lists of rules (polylogue help approval):\n\n";
-    keys::RULES.iter().for_each(|(key, about)| item(&mut out, key, about));
+    layer::RULES.iter().for_each(|(key, about)| item(&mut out, key, about));
     out +=
         "\n[projects.DIRECTORY], only in your own file, has the same lists for agents that\nwork in that directory.\n";
     out += "\n[providers.NAME] defines a provider; its models are named NAME/MODEL:\n\n";
@@ -161,7 +161,7 @@ pub fn environments() -> String {
     let built_in = EnvironmentNames { entries: &[], tools: &[] }.list();
     built_in.iter().for_each(|(name, about)| item(&mut out, name, about));
     out += "\nIn config.toml, [environments.NAME] defines another one, with these keys:\n\n";
-    keys::ENVIRONMENT.iter().for_each(|(key, about)| item(&mut out, key, about));
+    layer::ENVIRONMENT.iter().for_each(|(key, about)| item(&mut out, key, about));
     out
 }
 

@@ -1,4 +1,5 @@
-//! A Chat Completions response: events of a stream until `[DONE]`, or a complete object.
+//! The frame of a Chat Completions response: events of a stream until `[DONE]`, or a complete object. What is in them:
+//! `reply`.
 
 use crate::base::error::Result;
 use crate::domain::stream::StreamEvent;

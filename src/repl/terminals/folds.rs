@@ -5,8 +5,8 @@ use crate::base::id::{AgentId, TerminalId};
 use crate::domain::scrollback::{Reader, Scrollback};
 use crate::repl::core::Core;
 use crate::repl::terminals::Terminals;
-use crate::repl::terminals::bindings::Action;
 use crate::repl::terminals::draw::text_width;
+use crate::repl::terminals::key_actions::Action;
 
 impl Terminals {
     pub(super) fn toggle_folds(&self, core: &mut Core, at: TerminalId, agent_id: AgentId) {

@@ -12,8 +12,8 @@ use crate::domain::keymap::Chord;
 use crate::domain::scrollback::Reader;
 use crate::repl::core::Core;
 use crate::repl::terminals::Terminals;
-use crate::repl::terminals::bindings::{Action, Direction, Scroll, Situation, action_of};
 use crate::repl::terminals::draw::{rule_file, show_older, text_width};
+use crate::repl::terminals::key_actions::{Action, Direction, Scroll, Situation, action_of};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 
 /// The loop's action for a key.

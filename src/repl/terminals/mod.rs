@@ -6,7 +6,6 @@
 mod alerts;
 mod announcer;
 mod begun;
-mod bindings;
 mod completion;
 mod conversation;
 mod device;
@@ -18,7 +17,8 @@ mod highlights;
 mod history;
 mod inline;
 mod input;
-mod keyboard;
+mod key_actions;
+mod key_input;
 mod leaving;
 mod lines;
 mod list;

@@ -1,4 +1,5 @@
-//! A question on one terminal: which page of it is shown, what of it was seen, and when a key is an answer.
+//! A question on one terminal: which page of it is shown, what of it was seen, and when a key is an answer. Which key answers
+//! what: `key_actions`.
 //!
 //! ```text
 //!   appears          300 ms               end on the screen   300 ms

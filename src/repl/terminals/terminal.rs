@@ -23,7 +23,7 @@ use crate::repl::terminals::device::{Device, RemoteTerminal};
 use crate::repl::terminals::display::Display;
 use crate::repl::terminals::inline::{Inline, Step};
 use crate::repl::terminals::input::Act;
-use crate::repl::terminals::keyboard::Keyboard;
+use crate::repl::terminals::key_input::Keyboard;
 use crate::repl::terminals::lines::LineOutput;
 use crate::repl::terminals::mentions::Mentions;
 use crate::repl::terminals::popup::Popup;

@@ -16,8 +16,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::call::{Channel, Ending, Prefix, Request};
-use super::container::{self, Container};
-use super::ssh::{self, Ssh};
+use super::container_command::{self, Container};
+use super::ssh_command::{self, Ssh};
 use crate::base::id::AgentId;
 use crate::domain::remote_place::RemotePlace;
 use crate::domain::sandbox::Network;
@@ -280,7 +280,7 @@ impl Connection {
     }
 
     fn most_calls(&self) -> usize {
-        if matches!(self.how, How::Ssh(_)) { ssh::MAX_SESSIONS } else { container::MAX_COMMANDS }
+        if matches!(self.how, How::Ssh(_)) { ssh_command::MAX_SESSIONS } else { container_command::MAX_COMMANDS }
     }
 
     /// A second container would have other processes and other files.

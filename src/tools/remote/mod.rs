@@ -16,7 +16,7 @@
 mod bash;
 mod call;
 mod connection;
-mod container;
+mod container_command;
 mod fetch;
 mod files;
 mod frame;
@@ -27,7 +27,7 @@ mod project;
 mod script;
 mod search;
 mod skill;
-mod ssh;
+mod ssh_command;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

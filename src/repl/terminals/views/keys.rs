@@ -9,8 +9,8 @@ use crate::domain::key::{Key, KeyCode};
 use crate::domain::keymap::is_typed;
 use crate::repl::core::Core;
 use crate::repl::terminals::Terminals;
-use crate::repl::terminals::bindings::{Action, Situation, action_of};
 use crate::repl::terminals::input::Act;
+use crate::repl::terminals::key_actions::{Action, Situation, action_of};
 use crate::repl::terminals::question::{Entry, QuestionKeys};
 use crate::repl::terminals::views::{Purpose, ViewAct, ViewText};
 

@@ -1,4 +1,5 @@
-//! The system's ssh: one process holds a connection, all others use it by its control socket.
+//! The command lines of the system's ssh: one process holds a connection, all others use it by its control socket. When one
+//! is started and ended: `connection`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! podman or docker: one process holds the container, which ends with it; all others run commands in it.
+//! The command lines of podman and docker: one process holds the container, which ends with it; all others run commands in
+//! it. When one is started and ended: `connection`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

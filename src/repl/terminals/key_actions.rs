@@ -1,4 +1,4 @@
-//! The meaning of a key, as a pure function of the key and the situation.
+//! What a key does: sends, interrupts, answers a question, moves. A pure function of the key and the situation.
 
 use crate::domain::approval::Policy;
 use crate::domain::change::{Change, QueueEdit, Setting, Shown, ViewName};

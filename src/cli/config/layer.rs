@@ -1,4 +1,5 @@
-//! The keys of a file. An unknown key is a warning, an invalid value an error.
+//! Reads the tables and keys of one file into a layer of the configuration. An unknown key is a warning, an invalid value an
+//! error; `file` has the messages.
 
 use std::path::{Path, PathBuf};
 
