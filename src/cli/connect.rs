@@ -1,4 +1,5 @@
-//! Attaches this terminal to a server: for `attach`, and for a chat in a data directory that a server holds.
+//! Finds the server of a data directory and says what is to be opened there: for `attach`, and for a chat where a server holds
+//! the directory. The attached terminal itself: `attach`.
 
 use serde_json::json;
 

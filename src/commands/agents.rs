@@ -1,4 +1,4 @@
-//! `/agents`: all agents as a tree, and the archived ones.
+//! `/agents` and `polylogue ps`: all agents as a tree or as data, and the archived ones.
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Opens the loop: loads the stored agents, computes how many of them may work at once, and shows the first notes.
+//! Opens the loop: loads the stored agents, creates the root in an empty store, computes how many agents may work at once, and
+//! shows the first notes.
 
 use std::time::Duration;
 

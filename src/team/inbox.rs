@@ -1,4 +1,4 @@
-//! The agents that need the person.
+//! Which agents are in the inbox, and in which order.
 
 use std::time::Duration;
 
