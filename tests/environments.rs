@@ -67,7 +67,7 @@ fn a_child_in_another_environment_shares_the_conversation_and_has_other_tools() 
     let peer = Peer::start();
     let mut app = app(&peer);
     let before = converse(&mut app, &peer, 0, "hello", "hi");
-    assert_eq!(tools_in(&before).len(), 19);
+    assert_eq!(tools_in(&before).len(), 18 + usize::from(cfg!(feature = "web-fetch")));
     app.enter("/env readonly+bash");
     assert_eq!((app.repl.roster().len(), app.focus()), (2, 1));
     assert_shows(&mut app, "environment readonly+bash: 13 tools in ");
