@@ -234,13 +234,11 @@ impl Proxy {
 
     /// Lets a connection do what is possible now.
     fn serve(&mut self, core: &mut Core, id: u64, budget: usize) {
+        self.report_refusal(id);
         let Some(client) = self.connections.get_mut(&id) else { return };
         let progress = client.connection.step(budget, core.now());
-        // Before the client reads it: then it may end, and the call with it.
-        let refusal = client.connection.take_refusal();
-        if let (Some(refusal), Some(call)) = (refusal, self.calls.get_mut(&client.call)) {
-            call.report(refusal);
-        }
+        self.report_refusal(id);
+        let Some(client) = self.connections.get_mut(&id) else { return };
         if progress == Progress::Done {
             return self.close(core, id);
         }
@@ -251,6 +249,15 @@ impl Proxy {
             self.lookups.ask(target, id);
         }
         self.watch_server(core, id);
+    }
+
+    /// Tells the tool why a client is refused, before the client reads it: then it may end, and the call with it.
+    fn report_refusal(&mut self, id: u64) {
+        let Some(client) = self.connections.get_mut(&id) else { return };
+        let refusal = client.connection.take_refusal();
+        if let (Some(refusal), Some(call)) = (refusal, self.calls.get_mut(&client.call)) {
+            call.report(refusal);
+        }
     }
 
     /// The socket of the server may have changed: the next address, or none.
