@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::os::fd::RawFd;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::agent::{Agent, Effect, RecordedEvent, TracedEvent};
@@ -57,29 +58,9 @@ impl Trace {
     /// Appends to the configured file; without one, there is no trace, and only a debug build watches the steps.
     pub fn open<'a>(config: &Config, clock: &Clock, agents: impl Iterator<Item = &'a Agent> + Clone) -> Result<Self> {
         let watch = (cfg!(debug_assertions) || config.trace.is_some()).then(|| Watch::new(clock.clone()));
-        let Some(path) = &config.trace else {
-            return Ok(Self { writer: None, watch, record: Record::open(config, clock, agents)? });
-        };
-        let file = File::options().create(true).append(true).open(path);
-        let file = file.map_err(|error| Error::from(error).context(format!("--trace {}", path.display())))?;
-        let mut writer = Writer {
-            out: BufWriter::new(file),
-            clock: clock.clone(),
-            start: clock.now(),
-            turns: 0,
-            turn: None,
-            stable: config.trace_stable.then(Vec::new),
-            focus: BTreeMap::new(),
-            waits: BTreeMap::new(),
-            error: None,
-        };
-        writer.write(TraceLine { schema: Some(SCHEMA), ..TraceLine::of("start") });
-        for agent in agents.clone() {
-            let parent = agent.identity.parent.map(|parent| writer.name_of(parent));
-            let name = Some(agent.identity.label().into());
-            writer.write_of(agent.id(), TraceLine { name, parent, ..TraceLine::of("agent") });
-        }
-        Ok(Self { writer: Some(writer), watch, record: Record::open(config, clock, agents)? })
+        let trace = config.trace.as_deref().map(|path| Writer::open(path, config, clock, agents.clone()));
+        // The last, because it makes a file.
+        Ok(Self { writer: trace.transpose()?, watch, record: Record::open(config, clock, agents)? })
     }
 
     /// Begins a turn before its wait.
@@ -258,6 +239,29 @@ impl Trace {
 }
 
 impl Writer {
+    fn open<'a>(path: &Path, config: &Config, clock: &Clock, agents: impl Iterator<Item = &'a Agent>) -> Result<Self> {
+        let file = File::options().create(true).append(true).open(path);
+        let file = file.map_err(|error| Error::from(error).context(format!("--trace {}", path.display())))?;
+        let mut writer = Self {
+            out: BufWriter::new(file),
+            clock: clock.clone(),
+            start: clock.now(),
+            turns: 0,
+            turn: None,
+            stable: config.trace_stable.then(Vec::new),
+            focus: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            error: None,
+        };
+        writer.write(TraceLine { schema: Some(SCHEMA), ..TraceLine::of("start") });
+        for agent in agents {
+            let parent = agent.identity.parent.map(|parent| writer.name_of(parent));
+            let name = Some(agent.identity.label().into());
+            writer.write_of(agent.id(), TraceLine { name, parent, ..TraceLine::of("agent") });
+        }
+        Ok(writer)
+    }
+
     fn write_of(&mut self, agent: AgentId, line: TraceLine) {
         let agent = Some(self.name_of(agent));
         self.write(TraceLine { agent, ..line });

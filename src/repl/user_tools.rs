@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::agent::Effect;
 use crate::base::id::AgentId;
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolCall;
 use crate::domain::user_tool::{FileIdentity, UserTool, UserToolEntry};
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
-use crate::repl::core::programs::{gets_programs, is_for, waits_for_slot};
+use crate::repl::core::programs::{gets_programs, is_for, request_again};
 use crate::repl::event::Event;
 use crate::tools::{Environment, Job, Output, Running, user_tool};
 
@@ -95,9 +94,8 @@ impl UserTools {
                     Arc::make_mut(&mut agent.inputs.environment).user_tools = tools.clone();
                 }
             });
-            if core.agent(agent).is_some_and(waits_for_slot) {
+            if request_again(core, agent) {
                 self.checked.insert(agent);
-                core.with_agent(agent, |_, context| context.outbox.push(agent, Effect::Request));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::agent::{Agent, State, Wait};
+use crate::agent::{Agent, Effect, State, Wait};
 use crate::base::id::AgentId;
 use crate::domain::approval::Policy;
 use crate::repl::core::Core;
@@ -26,6 +26,15 @@ pub(in crate::repl) fn gets_servers(core: &Core, agent: AgentId) -> bool {
 /// Whether something that a project in this directory declares is for the agent.
 pub(in crate::repl) fn is_for(agent: &Agent, project: Option<&PathBuf>) -> bool {
     agent.inputs.environment.is_of(project)
+}
+
+/// Makes a request again that has waited. Returns whether the agent still wants it.
+pub(in crate::repl) fn request_again(core: &mut Core, agent: AgentId) -> bool {
+    let is_wanted = core.roster.get(agent).is_some_and(waits_for_slot);
+    if is_wanted {
+        core.with_agent(agent, |_, context| context.outbox.push(agent, Effect::Request));
+    }
+    is_wanted
 }
 
 /// Whether the request of an agent may join the send queue.

@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::agent::Effect;
 use crate::base::id::AgentId;
 use crate::repl::core::Core;
-use crate::repl::core::programs::waits_for_slot;
+use crate::repl::core::programs::request_again;
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::tasks::Kind;
 use crate::tools::remote::{Remote, RemoteProject};
@@ -64,9 +63,7 @@ impl Jobs {
         };
         let free: Vec<AgentId> = held.extract_if(.., is_free).collect();
         for agent in free {
-            if core.agent(agent).is_some_and(waits_for_slot) {
-                core.with_agent(agent, |_, context| context.outbox.push(agent, Effect::Request));
-            }
+            request_again(core, agent);
         }
     }
 }

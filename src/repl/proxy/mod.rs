@@ -234,7 +234,6 @@ impl Proxy {
 
     /// Lets a connection do what is possible now.
     fn serve(&mut self, core: &mut Core, id: u64, budget: usize) {
-        self.report_refusal(id);
         let Some(client) = self.connections.get_mut(&id) else { return };
         let progress = client.connection.step(budget, core.now());
         self.report_refusal(id);
@@ -251,7 +250,7 @@ impl Proxy {
         self.watch_server(core, id);
     }
 
-    /// Tells the tool why a client is refused, before the client reads it: then it may end, and the call with it.
+    /// Tells the tool why a client was just refused, before the client reads it: then it may end, and the call with it.
     fn report_refusal(&mut self, id: u64) {
         let Some(client) = self.connections.get_mut(&id) else { return };
         let refusal = client.connection.take_refusal();
@@ -304,6 +303,7 @@ impl Proxy {
             for id in waiting {
                 if let Some(client) = self.connections.get_mut(&id) {
                     client.connection.on_addresses(&addresses, now);
+                    self.report_refusal(id);
                     self.awake.insert(id);
                     self.watch_server(core, id);
                 }
