@@ -333,9 +333,8 @@ impl Attached {
 
     /// Reads the image in the clipboard, until [`Attached::finish_paste`] sends it.
     fn paste(&mut self) {
-        let wake = self.reactor.waker();
         if self.image.is_none() {
-            match ClipboardImage::start(move || wake()) {
+            match ClipboardImage::start(self.reactor.waker()) {
                 Ok(image) => self.image = Some(image),
                 Err(error) => self.send(&Request::Pasted { image: Vec::new(), error: Some(error.message) }),
             }

@@ -35,8 +35,8 @@ impl Repl {
             return Ok(());
         }
         if self.programs.paste.is_none() {
-            let wake = self.core.waker();
-            self.programs.paste = Some(OpenPaste { terminal: id, image: ClipboardImage::start(move || wake())? });
+            let image = ClipboardImage::start(self.core.waker())?;
+            self.programs.paste = Some(OpenPaste { terminal: id, image });
         }
         Ok(())
     }

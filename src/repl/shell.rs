@@ -5,22 +5,24 @@ use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command as Program, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::agent::Wake;
 use crate::base::error::{Error, Result, system_message};
 use crate::base::id::AgentId;
-use crate::base::job::{Job, JobThread};
+use crate::base::job::{Job, JobThread, Outcome};
 use crate::domain::change::Change;
 use crate::domain::flow::Origin;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::{Core, agent_gone};
+use crate::tools::ChildExit;
 
 /// Bytes of output that are kept; the rest is counted.
 const MOST_OUTPUT: usize = 32 * 1024;
@@ -159,23 +161,37 @@ fn run(command: &str, directory: &Path, wake: &Wake) -> Result<(Option<Pid>, Job
     // It holds the writing end as well.
     drop(program);
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let end = JobThread::spawn("shell command".into(), move |_: &Job| Ok(wait_for(child, reader)), Arc::clone(wake));
+    let end = JobThread::spawn("shell command".into(), move |_: &Job| wait_for(child, reader), Arc::clone(wake));
     Ok((group, end.map_err(|error| error.context(format!("cannot run {command:?}")))?))
 }
 
 /// Waits for the end of a command, and returns its output and how it ended.
-fn wait_for(mut child: Child, reader: std::io::PipeReader) -> String {
-    let output = Arc::<Mutex<Output>>::default();
-    let (sender, is_read) = mpsc::channel();
-    let collected = Arc::clone(&output);
-    let thread =
-        std::thread::Builder::new().name("shell output".into()).spawn(move || read(reader, &collected, &sender));
+fn wait_for(mut child: Child, reader: std::io::PipeReader) -> Outcome<String> {
+    let output = read_output(&child, reader);
     let status = child.wait();
-    if thread.is_ok() {
-        let _ = is_read.recv_timeout(GRACE);
+    Ok(output.map_err(|error| system_message(&error))?.to_text(status.ok()))
+}
+
+/// Reads until the output has ended, or for [`GRACE`] after the command has.
+fn read_output(child: &Child, reader: std::io::PipeReader) -> std::io::Result<Output> {
+    let exit = ChildExit::of(child)?;
+    let (mut output, mut end) = (Output::default(), None);
+    loop {
+        let left = end.map(|end: Instant| end.saturating_duration_since(Instant::now()));
+        let limit = left.map(Timespec::try_from).transpose().map_err(std::io::Error::other)?;
+        let mut watched = [PollFd::new(&reader, PollFlags::IN), PollFd::new(&exit, PollFlags::IN)];
+        // The end of the command is seen once.
+        let watched = &mut watched[..if end.is_none() { 2 } else { 1 }];
+        retry_on_intr(|| poll(watched, limit.as_ref()))?;
+        let is_ready = |at: usize| watched.get(at).is_some_and(|it| !it.revents().is_empty());
+        let (has_output, has_ended) = (is_ready(0), is_ready(1));
+        if left == Some(Duration::ZERO) || has_output && !output.read(&reader) {
+            return Ok(output);
+        }
+        if has_ended {
+            end = Some(Instant::now() + GRACE);
+        }
     }
-    let output = output.lock().unwrap_or_else(PoisonError::into_inner);
-    output.to_text(status.ok())
 }
 
 #[derive(Default)]
@@ -184,19 +200,17 @@ struct Output {
     left_out: usize,
 }
 
-fn read(mut reader: std::io::PipeReader, output: &Mutex<Output>, done: &Sender<()>) {
-    let mut buffer = vec![0; 16 * 1024];
-    while let Ok(count @ 1..) = reader.read(&mut buffer) {
-        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = count.min(MOST_OUTPUT - output.bytes.len());
-        output.bytes.extend_from_slice(&buffer[..kept]);
-        output.left_out += count - kept;
-    }
-    // After the grace period nobody receives it.
-    let _ = done.send(());
-}
-
 impl Output {
+    /// Reads what is there. Returns whether more can come.
+    fn read(&mut self, mut reader: &std::io::PipeReader) -> bool {
+        let mut buffer = [0; 16 * 1024];
+        let Ok(count @ 1..) = reader.read(&mut buffer) else { return false };
+        let kept = count.min(MOST_OUTPUT - self.bytes.len());
+        self.bytes.extend_from_slice(&buffer[..kept]);
+        self.left_out += count - kept;
+        true
+    }
+
     fn to_text(&self, status: Option<ExitStatus>) -> String {
         let mut text = String::from_utf8_lossy(&self.bytes).trim_end().to_owned();
         if self.left_out > 0 {

@@ -4,7 +4,6 @@
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::base::error::{Error, Result, system_message};
+use crate::base::error::{Result, system_message};
+use crate::base::job::{JobThread, Outcome};
 use crate::domain::attachment::{MAX_IMAGE, PDF, media_type};
 
 /// How long all helper programs together may take.
@@ -48,73 +48,62 @@ const HELPERS: [Helper; 3] = [
     Helper { program: "pngpaste", arguments: &["-"], variable: None, types: PNG },
 ];
 
-/// An image that is read on a thread of its own. Dropping it ends the program that reads it.
+/// An image that is being read. Dropping it ends the program that reads it.
 pub struct ClipboardImage {
-    end: Receiver<std::result::Result<Vec<u8>, String>>,
-    job: Arc<Mutex<Job>>,
+    thread: JobThread<Vec<u8>>,
+    helper: Arc<Mutex<RunningHelper>>,
 }
 
 /// The state that the thread and its owner share.
 #[derive(Default)]
-struct Job {
+struct RunningHelper {
     /// The group of the running program. It was not waited for, so no other process has its number.
-    running: Option<Pid>,
+    group: Option<Pid>,
     is_cancelled: bool,
 }
 
 impl Drop for ClipboardImage {
     fn drop(&mut self) {
-        let mut job = locked(&self.job);
-        job.is_cancelled = true;
-        job.end();
+        let mut helper = locked(&self.helper);
+        helper.is_cancelled = true;
+        helper.end();
     }
 }
 
-impl Job {
+impl RunningHelper {
     fn end(&mut self) {
-        if let Some(group) = self.running.take() {
+        if let Some(group) = self.group.take() {
             // It may have ended already.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-fn locked(job: &Mutex<Job>) -> MutexGuard<'_, Job> {
-    job.lock().expect("nothing panics while it is locked")
+fn locked(helper: &Mutex<RunningHelper>) -> MutexGuard<'_, RunningHelper> {
+    helper.lock().expect("nothing panics while it is locked")
 }
 
 impl ClipboardImage {
     /// Begins to read the clipboard, and calls `wake` from another thread when that has ended.
-    pub fn start(wake: impl Fn() + Send + 'static) -> Result<Self> {
-        let (sender, end) = mpsc::channel();
-        let job = Arc::default();
-        let shared = Arc::clone(&job);
-        let run = move || {
-            // The receiver may have been dropped.
-            let _ = sender.send(read(Instant::now() + TIME_LIMIT, &shared));
-            wake();
-        };
-        let thread = std::thread::Builder::new().name("clipboard".into()).spawn(run);
-        thread.map_err(|error| Error::usage(format!("cannot read the clipboard: {}", system_message(&error))))?;
-        Ok(Self { end, job })
+    pub fn start(wake: Arc<dyn Fn() + Send + Sync>) -> Result<Self> {
+        let helper = Arc::default();
+        let shared = Arc::clone(&helper);
+        let thread = JobThread::spawn("clipboard".into(), move |_| read(Instant::now() + TIME_LIMIT, &shared), wake);
+        Ok(Self { thread: thread.map_err(|error| error.context("cannot read the clipboard"))?, helper })
     }
 
     /// The bytes of the image, or why there is none; `None` while it is read.
-    pub fn poll(&self) -> Option<std::result::Result<Vec<u8>, String>> {
-        match self.end.try_recv() {
-            Ok(image) => Some(image),
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err("the clipboard could not be read".into())),
-        }
+    pub fn poll(&self) -> Option<Outcome<Vec<u8>>> {
+        self.thread.take()
     }
 }
 
-fn read(give_up: Instant, job: &Mutex<Job>) -> std::result::Result<Vec<u8>, String> {
+fn read(give_up: Instant, running: &Mutex<RunningHelper>) -> Outcome<Vec<u8>> {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let mut has_helper = false;
     for helper in HELPERS.iter().filter(|helper| helper.variable.is_none_or(is_set)) {
         for wanted in helper.types {
-            match output_of(helper, wanted, give_up, job) {
+            match output_of(helper, wanted, give_up, running) {
                 Ok(bytes) if is_image(&bytes) => return Ok(bytes),
                 Ok(_) => has_helper = true,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break,
@@ -137,25 +126,25 @@ fn is_image(bytes: &[u8]) -> bool {
 }
 
 /// The output of the program. One that takes too long or writes too much is ended, with its descendants.
-fn output_of(helper: &Helper, wanted: &str, give_up: Instant, job: &Mutex<Job>) -> io::Result<Vec<u8>> {
+fn output_of(helper: &Helper, wanted: &str, give_up: Instant, running: &Mutex<RunningHelper>) -> io::Result<Vec<u8>> {
     let arguments = helper.arguments.iter().map(|argument| if *argument == TYPE { wanted } else { argument });
     let mut command = Command::new(helper.program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
-    let mut child = start(&mut command, job)?;
+    let mut child = start(&mut command, running)?;
     let output = child.stdout.take().map_or_else(|| Ok(Vec::new()), |stdout| read_within(stdout, give_up));
     // One that has closed its output may still run.
-    locked(job).end();
+    locked(running).end();
     child.wait()?;
     output
 }
 
-fn start(command: &mut Command, job: &Mutex<Job>) -> io::Result<Child> {
-    let mut job = locked(job);
-    if job.is_cancelled {
+fn start(command: &mut Command, running: &Mutex<RunningHelper>) -> io::Result<Child> {
+    let mut running = locked(running);
+    if running.is_cancelled {
         return Err(io::ErrorKind::Interrupted.into());
     }
     let child = command.spawn()?;
-    job.running = Some(Pid::from_child(&child));
+    running.group = Some(Pid::from_child(&child));
     Ok(child)
 }
 

@@ -86,6 +86,7 @@ pub use command::{find_level, try_proxy};
 pub use file_access::suggestion as similar_name;
 use file_versions::KnownFiles;
 pub use judge::{AttachedFile, Judge, Judged, WaysToAllow, open_attached};
+pub use linux::child_exit::ChildExit;
 use locate::Located;
 pub use network::{NetworkAccess, NetworkRequest};
 pub use read_file::read_beginning as beginning_of_file;
