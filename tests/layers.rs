@@ -269,6 +269,18 @@ fn core_and_the_components_of_the_loop_import_neither_the_loop_nor_each_other() 
     assert_only_exceptions(&imports_of_the_loop(&sources()));
 }
 
+/// The rest of the program changes the state of Core by its operations.
+#[test]
+fn core_has_no_open_fields() {
+    let sources = sources();
+    let core = sources.iter().find(|source| source.file == "repl/core/mod.rs").expect("the source of Core");
+    let fields = core.text.split("pub struct Core {\n").nth(1).and_then(|rest| rest.split("\n}").next());
+    let fields: Vec<&str> = fields.expect("its fields").lines().filter(|line| line.contains(':')).collect();
+    assert!(fields.len() > 10, "{fields:#?}");
+    let open: Vec<&&str> = fields.iter().filter(|field| field.trim_start().starts_with("pub")).collect();
+    assert!(open.is_empty(), "{open:#?}");
+}
+
 /// What one component alone calls belongs to that component, and what only the loop calls is a function over Core.
 #[test]
 fn core_has_at_most_60_methods() {

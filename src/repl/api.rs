@@ -17,6 +17,7 @@ use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::archive::called_or_archived;
 use crate::repl::core::begin::{Beginning, begin};
+use crate::repl::core::{activity, unsaved};
 use crate::repl::server::MOST_CLIENTS;
 use crate::repl::start::slots;
 use crate::repl::{Repl, ServerReport, steer};
@@ -50,7 +51,7 @@ impl Repl {
     /// Accepts clients in every turn until [`Repl::leave`]. A loop without a
     /// terminal of its own is no longer ended by SIGHUP.
     pub fn serve(&mut self, listener: Listener) {
-        self.dispatcher.set_slots(slots(self.core.config.working_limit, MOST_CLIENTS as u64));
+        self.dispatcher.set_slots(slots(self.core.config().working_limit, MOST_CLIENTS as u64));
         self.server.listen(listener);
     }
 
@@ -66,15 +67,15 @@ impl Repl {
         let listed = |agent: &Agent| AgentSummary {
             id: agent.id(),
             label: agent.identity.label(),
-            parent: self.core.roster.shown_parent(agent.id()),
+            parent: self.core.roster().shown_parent(agent.id()),
             model: agent.inputs.endpoint.full_name(),
             status: agent.status(),
             activity: activity_of(&self.core.command_context(agent.id(), Vec::new()), agent),
-            place: self.core.send_queue.position_of(agent.id()),
+            place: self.core.send_queue().position_of(agent.id()),
             queued: agent.queue.len(),
             unread: agent.unread,
         };
-        self.core.roster.iter().map(listed).collect()
+        self.core.roster().iter().map(listed).collect()
     }
 
     /// What an agent is doing. A closed agent is idle.
@@ -82,7 +83,7 @@ impl Repl {
     /// # Errors
     /// The agent never existed, or the store cannot be read.
     pub fn status(&self, agent_id: AgentId) -> Result<Status> {
-        self.core.status(agent_id)
+        activity::status(&self.core, agent_id)
     }
 
     /// Creates an agent without history, with the configured settings: in the directory in which the program was
@@ -172,7 +173,7 @@ impl Repl {
 
     /// From now on this agent and those that it forks run without a sandbox and ask nothing, until the program exits.
     pub(crate) fn lift_restrictions(&mut self, agent_id: AgentId) {
-        self.core.roster.with(agent_id, |agent| {
+        self.core.edit(agent_id, |agent| {
             agent.is_unrestricted = true;
             agent.view.touch();
         });
@@ -180,7 +181,7 @@ impl Repl {
 
     /// How many messages could not be stored yet. They are lost if that does not change before the program ends.
     pub fn unsaved(&self) -> usize {
-        self.core.unsaved.len()
+        unsaved::count(&self.core)
     }
 
     /// The state of the MCP servers that were used.
@@ -189,12 +190,12 @@ impl Repl {
     }
 
     pub(crate) fn roster(&self) -> &Roster {
-        &self.core.roster
+        self.core.roster()
     }
 
     /// The limit of a tree of agents that was reached and about which no person could be asked, in words.
     pub fn limit_reached(&self) -> Option<String> {
-        self.core.trees.reached(|_| true).map(|reached| reached.message(&self.core.roster))
+        self.core.trees().reached(|_| true).map(|reached| reached.message(self.core.roster()))
     }
 
     /// The agent with this name, number or id. An archived one is brought back, perhaps for a `--print` run.

@@ -17,12 +17,12 @@ use crate::repl::core::delete::delete;
 use crate::repl::core::queue::retry_turn;
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::turns::end_question;
-use crate::repl::core::{Core, agent_gone, drafts, mail, remove};
+use crate::repl::core::{Core, activity, agent_gone, drafts, limits, mail, remove, rules};
 use crate::repl::dispatcher::Dispatcher;
 use crate::repl::event::Event;
 use crate::repl::openings::NewHere;
 use crate::repl::terminals::toggle_raw;
-use crate::repl::{Repl, Terminals, Turn, limits, rules};
+use crate::repl::{Repl, Terminals, Turn};
 use crate::store::input_line;
 use crate::team::changes::{changes, not_shown};
 use crate::team::instruction_file;
@@ -71,7 +71,7 @@ impl Repl {
         let is_name = matches!(change, Change::Setting(Setting::Name(_)));
         self.make(origin, agent_id, change)?;
         if is_name {
-            self.trace.write_name(agent_id, || self.core.roster.label_of(agent_id));
+            self.trace.write_name(agent_id, || self.core.roster().label_of(agent_id));
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Repl {
             Change::Interrupt => self.interrupt_at(agent_id),
             Change::Answer { question, decision } => answer(core, agent_id, question, &decision),
             Change::Retry => retry_turn(core, origin, agent_id),
-            Change::TryNow => Dispatcher::retry_now(core, core.worker(agent_id)).ok_or_else(agent_gone),
+            Change::TryNow => Dispatcher::retry_now(core, activity::worker(core, agent_id)).ok_or_else(agent_gone),
             Change::ServerPrompt(_) | Change::Shell { .. } => self.offer(origin, agent_id, change),
         }
     }
@@ -239,7 +239,7 @@ fn check_permission(core: &Core, terminals: &Terminals, origin: Origin, change: 
     if origin.terminal().is_some_and(|id| terminals.is_read_only(id)) && !change.is_local_to_terminal() {
         return Err(Error::usage("this terminal is read-only: nothing can be sent or changed here"));
     }
-    if core.config.replay.is_some() && change.reaches_outside() {
+    if core.config().replay.is_some() && change.reaches_outside() {
         return Err(Error::usage("not available in a replay, which reaches nothing outside of it"));
     }
     Ok(())
@@ -259,7 +259,7 @@ fn show_help(core: &Core, terminals: &mut Terminals, origin: Origin, agent_id: A
 /// Archives members of a task, except for those that a person looks at or has given something to do.
 fn archive_members(core: &mut Core, terminals: &Terminals, members: &[AgentId]) -> Result<()> {
     for id in members.iter().filter(|id| terminals.showing(&[**id]).is_empty()) {
-        if core.agent(*id).is_some() && core.is_at_rest(*id) {
+        if core.agent(*id).is_some() && mail::is_at_rest(core, *id) {
             core.archive(*id)?;
         }
     }
@@ -268,7 +268,7 @@ fn archive_members(core: &mut Core, terminals: &Terminals, members: &[AgentId]) 
 
 /// Kills an agent, and says so where this was asked for, if that is not the agent that adopts its children.
 fn kill(core: &mut Core, asked_at: AgentId, victim: AgentId, cascade: bool) -> Result<()> {
-    let (label, adopter) = (core.roster.label_of(victim), core.roster.parent(victim));
+    let (label, adopter) = (core.roster().label_of(victim), core.roster().parent(victim));
     core.kill(victim, cascade)?;
     report(core, asked_at, adopter.unwrap_or(asked_at), &format!("{label} killed"));
     Ok(())
@@ -278,7 +278,7 @@ fn archive(core: &mut Core, terminals: &Terminals, asked_at: AgentId, act: Archi
     match act {
         ArchiveAct::Archive(archived) => archive_for_person(core, asked_at, archived),
         ArchiveAct::ArchiveWhenIdle(top) => {
-            core.roster.subtree(top).into_iter().for_each(|id| archive_when_idle(core, id));
+            core.roster().subtree(top).into_iter().for_each(|id| archive_when_idle(core, id));
             Ok(())
         }
         ArchiveAct::ArchiveMembers(members) => archive_members(core, terminals, &members),
@@ -288,7 +288,7 @@ fn archive(core: &mut Core, terminals: &Terminals, asked_at: AgentId, act: Archi
 
 fn unarchive(core: &mut Core, asked_at: AgentId, archived: AgentId) -> Result<()> {
     archive::unarchive(core, archived, false)?;
-    let note = format!("{} is back from the archive", core.roster.label_of(archived));
+    let note = format!("{} is back from the archive", core.roster().label_of(archived));
     core.note(asked_at, LineKind::Mark, &note);
     Ok(())
 }
@@ -333,16 +333,16 @@ fn answer(core: &mut Core, agent_id: AgentId, question: u64, decision: &Decision
 
 /// What the tools of an agent changed in files, as a text.
 fn diff_of(core: &Core, agent: AgentId) -> Result<String> {
-    let label = core.roster.label_of(agent);
+    let label = core.roster().label_of(agent);
     let snapshots = core.agent(agent).ok_or_else(agent_gone)?.inputs.environment.snapshots.clone();
     let snapshots = snapshots.ok_or_else(|| Error::usage("nothing is kept without a data directory"))?;
-    let found = changes(&core.store, &snapshots, agent, MessageId(0), None)?;
+    let found = changes(core.store(), &snapshots, agent, MessageId(0), None)?;
     let mut text = match found.len() {
         0 => format!("no tool of {label} has changed a file"),
         count => format!("{label} has changed {}", counted(count, "file", "files")),
     };
     found.iter().for_each(|diff| text.push_str(&diff.to_string()));
-    text.push_str(&not_shown(&core.store, agent)?);
+    text.push_str(&not_shown(core.store(), agent)?);
     Ok(text)
 }
 

@@ -73,7 +73,7 @@ impl Repl {
             }
             let is_gone = self.terminals.get(terminal).is_none();
             let way = self.way_back(terminal);
-            let agents = text::counted(self.core.roster.len(), "agent keeps", "agents keep");
+            let agents = text::counted(self.core.roster().len(), "agent keeps", "agents keep");
             let reason = match &way {
                 WayBack::Unopened if !is_gone => String::new(),
                 WayBack::Unopened => format!("detached: {agents} running"),

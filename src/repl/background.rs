@@ -75,13 +75,13 @@ impl Repl {
 
     /// Whether anything needs this process: a command in the background, an agent at work, or a client.
     pub(crate) fn is_needed(&self) -> bool {
-        let roster = &self.core.roster;
+        let roster = self.core.roster();
         self.has_background() || !roster.busy().is_empty() || self.server.client_count() > 0
     }
 
     /// Whether commands of agents run in the background.
     pub(crate) fn has_background(&self) -> bool {
-        let roster = &self.core.roster;
+        let roster = self.core.roster();
         roster.iter().any(|agent| agent.background_commands() > 0)
     }
 
@@ -89,7 +89,7 @@ impl Repl {
     fn leave_terminal(&mut self, id: TerminalId, options: &str) {
         self.terminals.suspend_all();
         self.terminals.print_ends(&mut self.core);
-        let agents = text::counted(self.core.roster.len(), "agent goes", "agents go");
+        let agents = text::counted(self.core.roster().len(), "agent goes", "agents go");
         let process = std::process::id();
         let note = format!(
             "{agents} on in the background (process {process}); to continue: polylogue{options}; to end: polylogue \

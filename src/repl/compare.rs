@@ -28,7 +28,7 @@ impl Repl {
             AskTargets::Agents(agents) => self.ask_agents(agent_id, &agents, prompt)?,
         };
         if self.terminals.show_comparison(&mut self.core, origin, number).is_err() {
-            let asked = self.core.comparisons.get(number).map_or(0, |comparison| comparison.columns.len());
+            let asked = self.core.comparisons().get(number).map_or(0, |comparison| comparison.columns.len());
             let count = counted(asked, "agent", "agents");
             let note = format!("asked {count}: Alt+C shows the answers side by side where a view can be drawn");
             self.terminals.show_result(&mut self.core, origin, agent_id, LineKind::Note, &note);
@@ -46,14 +46,14 @@ impl Repl {
             let prompt = files::attach(&self.core, *id, prompt.clone(), true)?.text;
             columns.push(Column { letter, agent: *id, label, prompt, after, is_fork: false });
         }
-        let number = self.core.store.add_comparison(origin, &prompt, &columns)?;
+        let number = self.core.store().add_comparison(origin, &prompt, &columns)?;
         for column in &columns {
             if let Err(error) = self.submit(Origin::Internal, column.agent, column.prompt.clone()) {
-                self.core.store.end_comparison(number)?;
+                self.core.store().end_comparison(number)?;
                 return Err(error);
             }
         }
-        self.core.comparisons.add(Comparison { number, origin, prompt, columns, judge: None });
+        self.core.comparisons_mut().add(Comparison { number, origin, prompt, columns, judge: None });
         Ok(number)
     }
 
@@ -78,7 +78,7 @@ impl Repl {
     fn carry_out_act(&mut self, agent_id: AgentId, number: u64, act: CompareAct) -> Result<Option<AgentId>> {
         let core = &mut self.core;
         load_answers(core, number)?;
-        let comparison = core.comparisons.get(number).ok_or_else(|| Error::usage("this comparison is over"))?;
+        let comparison = core.comparisons().get(number).ok_or_else(|| Error::usage("this comparison is over"))?;
         match act {
             CompareAct::GoOn(letter) => {
                 let chosen = column(comparison, letter)?.agent;
@@ -118,19 +118,19 @@ fn ask_models(core: &mut Core, parent: AgentId, models: &[String], prompt: Strin
             core.stage_child(Spawn { id: Some(column.agent), model, prompt, ..spec })
         };
         let staged = models.iter().zip(&columns).map(stage).collect::<Result<Vec<StagedChild>>>()?;
-        Ok((core.store.add_comparison(parent, &prompt, &columns)?, staged))
+        Ok((core.store().add_comparison(parent, &prompt, &columns)?, staged))
     })?;
     for child in staged {
         core.install_child(child)?;
     }
-    core.comparisons.add(Comparison { number, origin: parent, prompt, columns, judge: None });
+    core.comparisons_mut().add(Comparison { number, origin: parent, prompt, columns, judge: None });
     Ok(number)
 }
 
 /// The newest message of an agent's conversation.
 fn newest_message(core: &Core, agent: AgentId) -> Result<MessageId> {
     let inherited = core.agent(agent).ok_or_else(agent_gone)?.identity.fork_point;
-    Ok(core.store.last_own_message(agent)?.max(inherited))
+    Ok(core.store().last_own_message(agent)?.max(inherited))
 }
 
 fn require_count(count: usize) -> Result<()> {
@@ -150,7 +150,7 @@ fn column(comparison: &Comparison, letter: char) -> Result<&Column> {
 
 /// Reads the answers of a comparison from the store unless they are in memory.
 pub(super) fn load_answers(core: &mut Core, number: u64) -> Result<()> {
-    let Some(comparison) = core.comparisons.get(number) else { return Ok(()) };
+    let Some(comparison) = core.comparisons().get(number) else { return Ok(()) };
     let agents: Vec<AgentId> = comparison.columns.iter().chain(&comparison.judge).map(|column| column.agent).collect();
     agents.into_iter().try_for_each(|agent| core.load(agent))
 }
@@ -169,7 +169,7 @@ fn note_archived(core: &mut Core, at: AgentId, archived: &[Column]) {
 
 /// Ends a comparison: its forks are archived, except for the chosen one. Returns the columns of those.
 fn end_comparison(core: &mut Core, number: u64, chosen: Option<AgentId>) -> Result<Vec<Column>> {
-    let Some(comparison) = core.comparisons.get(number) else { return Ok(Vec::new()) };
+    let Some(comparison) = core.comparisons().get(number) else { return Ok(Vec::new()) };
     let others: Vec<Column> = comparison
         .columns
         .iter()
@@ -177,8 +177,8 @@ fn end_comparison(core: &mut Core, number: u64, chosen: Option<AgentId>) -> Resu
         .filter(|column| column.is_fork && Some(column.agent) != chosen)
         .cloned()
         .collect();
-    core.store.end_comparison(number)?;
-    core.comparisons.remove(number);
+    core.store().end_comparison(number)?;
+    core.comparisons_mut().remove(number);
     others.iter().for_each(|column| put_away(core, column.agent));
     Ok(others)
 }
@@ -191,7 +191,7 @@ fn put_away(core: &mut Core, agent: AgentId) {
 
 /// Fails if an answer of the comparison is not complete.
 fn require_complete(core: &Core, comparison: &Comparison, wanted: &str) -> Result<()> {
-    let open: Vec<String> = comparison.running(&core.roster).map(|column| column.letter.to_string()).collect();
+    let open: Vec<String> = comparison.running(core.roster()).map(|column| column.letter.to_string()).collect();
     if !open.is_empty() {
         let work = if open.len() == 1 { "works" } else { "work" };
         return Err(Error::usage(format!(
@@ -199,7 +199,7 @@ fn require_complete(core: &Core, comparison: &Comparison, wanted: &str) -> Resul
             open.join(" and ")
         )));
     }
-    if comparison.complete(&core.roster).len() < 2 {
+    if comparison.complete(core.roster()).len() < 2 {
         return Err(Error::usage(format!("there are not two answers to {wanted}")));
     }
     Ok(())
@@ -207,10 +207,10 @@ fn require_complete(core: &Core, comparison: &Comparison, wanted: &str) -> Resul
 
 /// Forks a child of the chosen agent that gets the other answers.
 fn merge(core: &mut Core, number: u64, letter: char) -> Result<AgentId> {
-    let comparison = core.comparisons.get(number).ok_or_else(agent_gone)?;
+    let comparison = core.comparisons().get(number).ok_or_else(agent_gone)?;
     let chosen = column(comparison, letter)?.clone();
     require_complete(core, comparison, "merge")?;
-    let answers = comparison.complete(&core.roster);
+    let answers = comparison.complete(core.roster());
     let prompt = Some(merge_prompt(&chosen, &answers));
     let child = core.spawn(Spawn { prompt, ..Spawn::new(chosen.agent, Origin::Internal, Inherit::All) })?;
     let archived = end_comparison(core, number, Some(chosen.agent))?;
@@ -219,9 +219,10 @@ fn merge(core: &mut Core, number: u64, letter: char) -> Result<AgentId> {
 }
 
 fn drop_column(core: &mut Core, number: u64, letter: char) -> Result<()> {
-    let comparison = core.comparisons.get_mut(number).ok_or_else(agent_gone)?;
+    let comparison = core.comparisons().get(number).ok_or_else(agent_gone)?;
     let dropped = column(comparison, letter)?.clone();
-    core.store.drop_column(number, letter)?;
+    core.store().drop_column(number, letter)?;
+    let comparison = core.comparisons_mut().get_mut(number).ok_or_else(agent_gone)?;
     comparison.columns.retain(|column| column.letter != letter);
     if comparison.columns.is_empty() {
         end_comparison(core, number, None)?;
@@ -234,12 +235,12 @@ fn drop_column(core: &mut Core, number: u64, letter: char) -> Result<()> {
 
 /// Creates the agent that chooses the best answer, which uses the model of `asked_at`. Returns it with its prompt.
 fn add_judge(core: &mut Core, number: u64, asked_at: AgentId) -> Result<(AgentId, String)> {
-    let comparison = core.comparisons.get(number).ok_or_else(agent_gone)?;
+    let comparison = core.comparisons().get(number).ok_or_else(agent_gone)?;
     require_complete(core, comparison, "vote")?;
     if comparison.judge.as_ref().is_some_and(|judge| core.agent(judge.agent).is_some_and(is_busy)) {
         return Err(Error::usage("the judge works already"));
     }
-    let prompt = judge_prompt(&comparison.prompt, &comparison.complete(&core.roster));
+    let prompt = judge_prompt(&comparison.prompt, &comparison.complete(core.roster()));
     let parent = if core.agent(comparison.origin).is_some() { comparison.origin } else { asked_at };
     let spec = Spawn::new(parent, Origin::Internal, Inherit::Nothing);
     let agent = core.spawn(Spawn { system: Some(JUDGE_ROLE.into()), has_tools: false, ..spec })?;
@@ -251,8 +252,8 @@ fn add_judge(core: &mut Core, number: u64, asked_at: AgentId) -> Result<(AgentId
         after: MessageId(0),
         is_fork: true,
     };
-    core.store.set_judge(number, &judge)?;
-    core.comparisons.get_mut(number).ok_or_else(agent_gone)?.judge = Some(judge);
+    core.store().set_judge(number, &judge)?;
+    core.comparisons_mut().get_mut(number).ok_or_else(agent_gone)?.judge = Some(judge);
     Ok((agent, prompt))
 }
 

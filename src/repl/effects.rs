@@ -5,12 +5,12 @@ use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::scrollback::LineKind;
+use crate::repl::Repl;
 use crate::repl::core::log::record_checkpoints;
 use crate::repl::core::turns::end_question;
 use crate::repl::core::unsaved::Write;
-use crate::repl::core::{drafts, file_steps};
+use crate::repl::core::{context_lengths, drafts, file_steps, limits, model, rules};
 use crate::repl::offers::offer_auto;
-use crate::repl::{Repl, fallback, learned, limits, rules};
 use crate::store::input_line;
 use crate::team::Refusal;
 
@@ -31,7 +31,7 @@ impl Repl {
 
     fn deliver_events(&mut self) {
         while let Some(event) = self.core.take_event() {
-            self.trace.event(&event, |agent| self.core.roster.label_of(agent));
+            self.trace.event(&event, |agent| self.core.roster().label_of(agent));
             let (core, components, _) = self.split();
             components.for_each(|component| component.on_event(&event, core));
         }
@@ -72,11 +72,13 @@ impl Repl {
             }
             Effect::Limited { provider, until, spread, reason } => {
                 let refusal = Refusal { at: self.core.now(), until, spread };
-                self.core.send_queue.on_refused(&provider, agent_id, refusal, &reason);
+                self.core.send_queue_mut().on_refused(&provider, agent_id, refusal, &reason);
             }
             Effect::Accepted { provider, exhausted_until } => self.on_accepted(agent_id, &provider, exhausted_until),
-            Effect::ContextLearned { model, limit } => learned::learn_context(&mut self.core, agent_id, model, limit),
-            Effect::ToolsRefused(model) => self.on_tools_refused(&model),
+            Effect::ContextLearned { model, limit } => {
+                context_lengths::learn_context(&mut self.core, agent_id, model, limit)
+            }
+            Effect::ToolsRefused(model) => model::refuse_tools(&mut self.core, &model),
             Effect::KeyRefused { provider, run } => {
                 self.dispatcher.on_key_refused(&mut self.core, agent_id, &provider, run)
             }
@@ -94,7 +96,7 @@ impl Repl {
             }
             // Only MCP servers ask, and their component has taken the answer.
             Effect::Elicited { .. } => {}
-            Effect::FallBack(error) => fallback::fall_back(&mut self.core, agent_id, error),
+            Effect::FallBack(error) => model::fall_back(&mut self.core, agent_id, error),
             Effect::ReturnText(text) => drafts::return_message(&mut self.core, agent_id, &input_line(&text)),
             Effect::StateChanged(from, to) => self.on_state_changed(agent_id, from, to),
             Effect::Settled(outcome) => self.on_settled(agent_id, &outcome),
@@ -103,16 +105,9 @@ impl Repl {
 
     fn on_accepted(&mut self, agent_id: AgentId, provider: &str, exhausted_until: Option<Moment>) {
         let now = self.core.now();
-        self.core.send_queue.on_accepted(provider, agent_id, now);
+        self.core.send_queue_mut().on_accepted(provider, agent_id, now);
         if let Some(until) = exhausted_until {
-            self.core.send_queue.hold_until(provider, (now, until), "the limit of requests is used up");
-        }
-    }
-
-    fn on_tools_refused(&mut self, model: &str) {
-        self.core.factory.refuse_tools(model);
-        for other in self.core.roster.ids() {
-            self.core.roster.with(other, |agent| agent.refuse_tools(model));
+            self.core.send_queue_mut().hold_until(provider, (now, until), "the limit of requests is used up");
         }
     }
 
@@ -126,7 +121,7 @@ impl Repl {
             self.core.note(agent_id, LineKind::Error, &format!("the end of the question was not saved: {error}"));
         }
         if to == State::Idle {
-            self.core.send_queue.leave(agent_id);
+            self.core.send_queue_mut().leave(agent_id);
         }
         // A change that was parked until the tools are done comes before the next queued text.
         if matches!(to, State::Idle | State::WaitingForLlm)

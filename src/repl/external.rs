@@ -27,7 +27,7 @@ impl Repl {
     /// Watches a descriptor of the embedding program in the loop's poll, for reading, writing or both; for neither, it is
     /// no longer watched. Readiness is reported once, and again only after the next call with the same descriptor.
     pub(crate) fn watch_external(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
-        self.core.reactor.watch(Source::External(fd), fd, readable, writable)
+        self.core.reactor().watch(Source::External(fd), fd, readable, writable)
     }
 
     /// The descriptors that have become ready since the last call.

@@ -45,7 +45,7 @@ impl Repl {
                 }
             }
             Act::Editor | Act::PasteImage | Act::Pager(_) | Act::Suspend | Act::Background
-                if self.core.config.replay.is_some() =>
+                if self.core.config().replay.is_some() =>
             {
                 self.terminals.notify(id, "not available in a replay".into());
             }
@@ -99,9 +99,9 @@ impl Repl {
 fn warning_about(core: &Core, agent: AgentId, result: &InputResult) -> Option<String> {
     let victims = match result {
         InputResult::NewState(Change::Kill { agent_id, cascade: false }, _) => vec![*agent_id],
-        InputResult::NewState(Change::Kill { agent_id, cascade: true }, _) => core.roster.subtree(*agent_id),
+        InputResult::NewState(Change::Kill { agent_id, cascade: true }, _) => core.roster().subtree(*agent_id),
         InputResult::NewState(Change::KillDescendants(ancestor), _) => {
-            let mut below = core.roster.subtree(*ancestor);
+            let mut below = core.roster().subtree(*ancestor);
             below.retain(|agent| agent != ancestor);
             below
         }
@@ -116,12 +116,12 @@ fn warning_about(core: &Core, agent: AgentId, result: &InputResult) -> Option<St
         }
         _ => return None,
     };
-    let is_refused = victims.iter().any(|victim| core.roster.parent(*victim).is_none());
-    let busy: Vec<AgentId> = victims.into_iter().filter(|victim| core.roster.busy().contains(victim)).collect();
+    let is_refused = victims.iter().any(|victim| core.roster().parent(*victim).is_none());
+    let busy: Vec<AgentId> = victims.into_iter().filter(|victim| core.roster().busy().contains(victim)).collect();
     match busy.as_slice() {
         _ if is_refused => None,
         [] => None,
-        [one] => Some(format!("{} is busy: press Enter again to kill it", core.roster.label_of(*one))),
+        [one] => Some(format!("{} is busy: press Enter again to kill it", core.roster().label_of(*one))),
         several => Some(format!("{} agents are busy: press Enter again to kill them", several.len())),
     }
 }

@@ -16,7 +16,7 @@ use crate::repl::terminals::rule_file;
 pub(super) fn describe(core: &Core, id: AgentId) -> Result<Value> {
     let agent = core.agent(id).ok_or_else(agent_gone)?;
     let mut described = agent_as_json(&core.command_context(id, Vec::new()), agent);
-    described["title"] = title(&core.store.conversation(id)?.0).into();
+    described["title"] = title(&core.store().conversation(id)?.0).into();
     described["directory"] = agent.inputs.environment.working_directory.to_string_lossy().into();
     described["policy"] = agent.policy.name().into();
     described["context"] = agent.context_tokens().map(|(tokens, _)| tokens).into();
@@ -39,7 +39,7 @@ pub(super) fn commands_as_json(core: &Core, agent: AgentId) -> Value {
 /// The open questions of all agents, oldest first.
 pub(super) fn approvals_as_json(core: &Core) -> Value {
     let now = core.now();
-    let mut asking: Vec<(&Agent, &PendingQuestion)> = core.roster.questions().collect();
+    let mut asking: Vec<(&Agent, &PendingQuestion)> = core.roster().questions().collect();
     asking.sort_by_key(|(_, pending)| pending.since);
     let row = |(agent, pending): &(&Agent, &PendingQuestion)| {
         json!({
@@ -62,6 +62,6 @@ pub(super) fn approvals_as_json(core: &Core) -> Value {
 
 /// The agents above this one, its parent first.
 fn ancestors(core: &Core, id: AgentId) -> Vec<String> {
-    let above = std::iter::successors(core.roster.shown_parent(id), |parent| core.roster.shown_parent(*parent));
+    let above = std::iter::successors(core.roster().shown_parent(id), |parent| core.roster().shown_parent(*parent));
     above.map(|parent| parent.to_string()).collect()
 }

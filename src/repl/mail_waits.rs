@@ -9,7 +9,7 @@ use crate::base::text;
 use crate::commands;
 use crate::domain::flow::ToolRequest;
 use crate::repl::component::{Command, Component};
-use crate::repl::core::{Core, agent_named};
+use crate::repl::core::{Core, agent_named, mail};
 use crate::repl::event::Event;
 
 struct MailWait {
@@ -38,7 +38,7 @@ impl MailWaits {
         }
         let wait = MailWait { agent, call: call.to_owned(), from: others };
         let until = core.now() + timeout;
-        core.roster.with(agent, |agent| agent.park_call(call, until));
+        core.edit(agent, |agent| agent.park_call(call, until));
         if wait.is_over(core) {
             wait.answer(core, "");
         } else {
@@ -98,7 +98,7 @@ impl Component for MailWaits {
 }
 
 fn awaited_agents(core: &Core, agent: AgentId, names: &[String]) -> Result<Vec<AgentId>> {
-    names.iter().map(|name| commands::or_ended(&core.store, agent_named(core, agent, name), name)).collect()
+    names.iter().map(|name| commands::or_ended(core.store(), agent_named(core, agent, name), name)).collect()
 }
 
 impl MailWait {
@@ -107,8 +107,8 @@ impl MailWait {
             return core.agent(self.agent).is_none_or(|agent| agent.unread > 0);
         }
         // With a store that cannot be read it would wait for ever.
-        let Ok(senders) = core.store.unread_senders(self.agent) else { return true };
-        self.from.iter().all(|from| senders.contains(from) || core.is_at_rest(*from))
+        let Ok(senders) = core.store().unread_senders(self.agent) else { return true };
+        self.from.iter().all(|from| senders.contains(from) || mail::is_at_rest(core, *from))
     }
 
     fn answer(&self, core: &mut Core, before: &str) {

@@ -59,16 +59,16 @@ impl NotifyHooks {
 
     /// Starts those for questions that were not there before.
     fn on_questions(&mut self, core: &Core) {
-        if *core.roster.asking() == self.asking {
+        if *core.roster().asking() == self.asking {
             return;
         }
-        let new: Vec<AgentId> = core.roster.asking().difference(&self.asking).copied().collect();
+        let new: Vec<AgentId> = core.roster().asking().difference(&self.asking).copied().collect();
         for id in new {
             let asked = core.agent(id).and_then(|agent| Some((agent.identity.label(), agent.question()?)));
             let message = asked.map(|(label, pending)| format!("{label} asks: {}", pending.question.title));
             message.into_iter().for_each(|message| self.start(core, id, "permission_prompt", message));
         }
-        self.asking.clone_from(core.roster.asking());
+        self.asking.clone_from(core.roster().asking());
     }
 
     fn collect(&mut self, core: &mut Core) {
@@ -96,7 +96,7 @@ impl Component for NotifyHooks {
 
     /// Questions may come after its step.
     fn has_work(&self, core: &Core) -> bool {
-        !core.config().hooks.is_empty() && *core.roster.asking() != self.asking
+        !core.config().hooks.is_empty() && *core.roster().asking() != self.asking
     }
 
     fn has_to_end(&self) -> bool {

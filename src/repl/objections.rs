@@ -79,9 +79,9 @@ impl Objections {
         };
         let open: Vec<(Call, Reached)> = self.open.iter().filter_map(limit).collect();
         for (call, reached) in open {
-            if core.trees.check_creation(&core.roster, call.0, core.clock.steady_ms()) == Some(reached) {
+            if core.trees().check_creation(core.roster(), call.0, core.clock().steady_ms()) == Some(reached) {
                 // No other agent may ask the same.
-                core.trees.begin_to_ask(&reached);
+                core.trees_mut().begin_to_ask(&reached);
                 continue;
             }
             if let Err(error) = end_question(core, call.0) {
@@ -90,7 +90,7 @@ impl Objections {
                 continue;
             }
             self.open.remove(&call);
-            core.trees.forget_question(&reached);
+            core.trees_mut().forget_question(&reached);
             core.with_agent(call.0, |agent, context| agent.withdraw_question(&call.1, context));
             self.resume_waiting(core, call.0);
         }
@@ -103,7 +103,7 @@ impl Objections {
         let of_agent: Vec<Call> = self.open.keys().filter(|(of, _)| *of == agent).cloned().collect();
         for call in of_agent {
             if let Some(Subject::Limit(reached)) = self.open.remove(&call) {
-                core.trees.forget_question(&reached);
+                core.trees_mut().forget_question(&reached);
             }
         }
     }

@@ -49,7 +49,7 @@ impl Repl {
     /// Finds the conversation for a terminal that was opened in this directory, or begins it, and makes the changes that the
     /// opening asks for.
     pub(crate) fn open_conversation(&mut self, opening: Opening, directory: Option<&Path>) -> Result<Opened> {
-        let is_read_only = self.core.store.is_read_only();
+        let is_read_only = self.core.store().is_read_only();
         let place = self.place(directory);
         let found = match (&opening.agent, opening.opens) {
             (Some(agent), _) => Some(called_or_archived(&mut self.core, agent, false)?),
@@ -85,7 +85,7 @@ impl Repl {
 
     /// The first messages: the notes of the terminal, and those of this process unless they are already at the root.
     fn notes_at_start(&self, notes: &[String], agent: AgentId, is_local: bool) -> Vec<(LineKind, String)> {
-        let is_root = self.core.roster.nth(0) == Some(agent);
+        let is_root = self.core.roster().nth(0) == Some(agent);
         let welcome = self.process.welcome.iter().filter(|_| !is_root && is_local).cloned();
         welcome.chain(notes.iter().map(|note| (LineKind::Warning, note.clone()))).collect()
     }
@@ -102,7 +102,7 @@ impl Repl {
         place: Option<&str>,
     ) -> Result<AgentId> {
         let last = self.last_here(place)?;
-        let root = self.core.roster.nth(0).ok_or_else(agent_gone)?;
+        let root = self.core.roster().nth(0).ok_or_else(agent_gone)?;
         let may_be_root = self.terminals.showing(&[root]).is_empty() && !self.terminals.has_begun(root);
         let choices = &opening.choices;
         let new = Beginning { name: None, directory, choices, is_print_run: false, may_be_root };
@@ -171,20 +171,20 @@ impl Repl {
     /// The agent that a terminal showed last, wherever it was opened.
     fn shown_last(&self) -> Result<AgentId> {
         let newest = || self.terminals.ids().pop().and_then(|terminal| Some(self.terminals.get(terminal)?.focus));
-        let earlier = || self.core.store.last_shown().ok().flatten();
+        let earlier = || self.core.store().last_shown().ok().flatten();
         let is_there = |id: &AgentId| self.core.agent(*id).is_some();
         let shown = self.server.last_focus.filter(is_there).or_else(newest).or_else(earlier).filter(is_there);
-        shown.or_else(|| self.core.roster.nth(0)).ok_or_else(agent_gone)
+        shown.or_else(|| self.core.roster().nth(0)).ok_or_else(agent_gone)
     }
 
     /// The directory of a terminal, or that in which the program was started, in stored form.
     fn place(&self, directory: Option<&Path>) -> Option<String> {
-        project_directory(&directory.unwrap_or(&self.core.config.working_directory).canonicalize().ok()?)
+        project_directory(&directory.unwrap_or(&self.core.config().working_directory).canonicalize().ok()?)
     }
 
     /// The last conversation that a person had in this directory.
     fn last_here(&self, place: Option<&str>) -> Result<Option<AgentId>> {
-        let last = self.core.store.last_conversation(place.unwrap_or_default())?;
+        let last = self.core.store().last_conversation(place.unwrap_or_default())?;
         Ok(last.filter(|last| self.core.agent(*last).is_some()))
     }
 
@@ -193,13 +193,13 @@ impl Repl {
         if let Some(last) = self.last_here(place)? {
             return Ok(Some(last));
         }
-        let drafted = self.core.store.drafted_conversation(place)?;
+        let drafted = self.core.store().drafted_conversation(place)?;
         Ok(drafted.filter(|drafted| self.core.agent(*drafted).is_some()))
     }
 
     fn describe_last(&self, last: AgentId) -> Result<String> {
-        let (said, at) = self.core.store.conversation(last)?;
-        let age = u64::try_from(self.core.clock.unix_ms() - at).unwrap_or(0);
+        let (said, at) = self.core.store().conversation(last)?;
+        let age = u64::try_from(self.core.clock().unix_ms() - at).unwrap_or(0);
         let age = text::age(Duration::from_millis(age));
         let label = self.core.name_of(last);
         let said = if said.is_empty() { String::new() } else { format!(": {:?}", title(&said)) };
@@ -212,8 +212,8 @@ impl Repl {
             return WayBack::Unopened;
         };
         let Some(agent) = self.core.agent(shown.focus) else { return WayBack::Unwritten };
-        let is_root = self.core.roster.parent(shown.focus).is_none();
-        if self.core.store.is_unwritten(shown.focus).unwrap_or(false)
+        let is_root = self.core.roster().parent(shown.focus).is_none();
+        if self.core.store().is_unwritten(shown.focus).unwrap_or(false)
             && (is_root || self.terminals.has_begun(shown.focus))
         {
             return WayBack::Unwritten;

@@ -7,6 +7,7 @@ use crate::domain::change::Change;
 use crate::domain::config::Config;
 #[cfg(feature = "coordinator")]
 use crate::repl::RunId;
+use crate::repl::core::viewers;
 use crate::repl::{Device, Repl, Terminal, TerminalMode, Timeout};
 use crate::store::Store;
 use crate::team::Roster;
@@ -74,11 +75,11 @@ impl Probe for Repl {
     }
 
     fn roster(&self) -> &Roster {
-        &self.core.roster
+        self.core.roster()
     }
 
     fn store(&self) -> &Store {
-        &self.core.store
+        self.core.store()
     }
 
     fn compute_timeout(&mut self) -> Timeout {
@@ -86,7 +87,7 @@ impl Probe for Repl {
     }
 
     fn viewers(&self) -> usize {
-        self.core.viewers.count()
+        viewers::count(&self.core)
     }
 
     fn clients(&self) -> usize {

@@ -135,7 +135,7 @@ impl Repl {
         }
         self.core.save_unsaved(agent_id)?;
         let staged = self.core.transaction(|core| {
-            core.store.drop_queued(agent_id, &[next.id])?;
+            core.store().drop_queued(agent_id, &[next.id])?;
             edit.map(|edit| stage(core, origin, agent_id, &edit)).transpose()
         })?;
         if let Some(staged) = staged {
@@ -144,7 +144,7 @@ impl Repl {
         if let Some(note) = note {
             self.terminals.show_result(&mut self.core, origin, agent_id, LineKind::Note, &note);
         }
-        self.core.roster.with(agent_id, |agent| {
+        self.core.edit(agent_id, |agent| {
             agent.queue.pop_front();
             agent.view.touch();
         });
@@ -154,7 +154,7 @@ impl Repl {
 
 /// The first entry in the queue of an idle agent.
 fn next_queued(core: &Core, agent_id: AgentId) -> Option<Queued> {
-    core.roster
+    core.roster()
         .get(agent_id)
         .filter(|agent| agent.state() == State::Idle && !agent.is_compacting())?
         .queue

@@ -30,8 +30,8 @@ impl Repl {
                 core.drop_queued(agent_id, &all)
             }
             QueueEdit::Move { from, to } => {
-                let moved = core.store.move_queued(agent_id, from, to)?;
-                core.roster.with(agent_id, |agent| {
+                let moved = core.store().move_queued(agent_id, from, to)?;
+                core.edit(agent_id, |agent| {
                     if let Some(entry) = agent.queue.remove(from) {
                         agent.queue.insert(to, entry);
                     }
@@ -54,8 +54,8 @@ fn take_back(core: &mut Core, origin: Origin, agent_id: AgentId, position: usize
     let taken = entry_at(core, agent_id, position)?;
     let slot = drafts::slot_for_return(core, origin);
     drafts::load(core, agent_id);
-    core.store.unqueue(agent_id, taken.id, slot)?;
-    core.roster.with(agent_id, |agent| agent.queue.remove(position));
+    core.store().unqueue(agent_id, taken.id, slot)?;
+    core.edit(agent_id, |agent| agent.queue.remove(position));
     drafts::return_to_slot(core, agent_id, slot, &taken.line());
     core.emit(Event::QueueChanged { agent: agent_id });
     Ok(())

@@ -34,11 +34,11 @@ impl Repl {
     /// Handles the requests of all clients, a bounded number of each.
     pub(super) fn handle_requests(&mut self) -> Turn {
         while let Some((client, request)) = self.server.next_request(&mut self.core) {
-            let before = self.core.store.ticket();
+            let before = self.core.store().ticket();
             let answer = self.apply_request(client, request);
             // The next request finds all effects of this one applied.
             self.apply_effects();
-            let has_stored = self.core.store.ticket() > before;
+            let has_stored = self.core.store().ticket() > before;
             let (response, turn) = match answer {
                 Ok(Answer::Later) => continue,
                 Ok(Answer::Now(value)) if has_stored => {
@@ -78,7 +78,7 @@ impl Repl {
             Request::Turn { agent, text, max_requests, approval, is_attended, takes_commands, retry_ms } => {
                 let approval: Option<Policy> = approval.as_deref().map(str::parse).transpose()?;
                 let policy = approval.or((!is_attended).then_some(Policy::Never));
-                let usual = self.core.config.settings.retry_time;
+                let usual = self.core.config().settings.retry_time;
                 let retry_time = (!is_attended).then(|| retry_ms.map_or(usual, Duration::from_millis));
                 let bounds = TurnBounds { most: max_requests, policy, is_attended, retry_time };
                 self.begin_client_turn(client, &agent, (text, takes_commands), bounds)?;
@@ -95,11 +95,11 @@ impl Repl {
                 return self.open_for_client(agent.as_deref(), last_in.as_deref(), new, is_own).map(Answer::Now);
             }
             Request::Image { agent, image } => {
-                let agent = agent_called(&self.core.roster, &agent)?;
+                let agent = agent_called(self.core.roster(), &agent)?;
                 return Ok(Answer::Now(json!({"marker": attach_image(&mut self.core, agent, &image)?})));
             }
             Request::Schema { agent, schema } => {
-                let agent = agent_called(&self.core.roster, &agent)?;
+                let agent = agent_called(self.core.roster(), &agent)?;
                 return Ok(Answer::Now(self.set_schema(agent, &schema)?.into()));
             }
             of_terminal @ (Request::Keys { .. }
@@ -129,9 +129,9 @@ impl Repl {
     fn run_command(&mut self, client: ClientId, agent: Option<&str>, argv: &[String]) -> Result<Answer> {
         let (spec, given) = parse_client_command(argv)?;
         let agent = match agent {
-            Some(agent) => agent_called(&self.core.roster, agent)?,
+            Some(agent) => agent_called(self.core.roster(), agent)?,
             None if spec.runs_at_last => last_addressed(&self.core, None)?,
-            None => self.core.roster.nth(0).ok_or_else(agent_gone)?,
+            None => self.core.roster().nth(0).ok_or_else(agent_gone)?,
         };
         let (clients, infos) = (Some(self.server.client_count()), self.terminals.infos(None));
         let context = CommandContext { clients, ..self.core.command_context(agent, infos) };
@@ -178,7 +178,7 @@ impl Repl {
         is_own: bool,
     ) -> Result<Value> {
         let last = match last_in.filter(|_| agent.is_none()) {
-            Some(directory) => self.core.store.last_addressed(project_directory(directory).as_deref())?,
+            Some(directory) => self.core.store().last_addressed(project_directory(directory).as_deref())?,
             None => None,
         };
         let id = match (agent, last, new) {
@@ -200,7 +200,7 @@ impl Repl {
         }
         // An unattended run is configured as its own agent is to be, which is not stored then. Agents of other clients get no
         // more than they name.
-        let is_own_run = is_print_run && is_own && !self.core.config.settings.is_interactive;
+        let is_own_run = is_print_run && is_own && !self.core.config().settings.is_interactive;
         let id = self.create_in(name.as_deref(), &choices, directory.as_deref(), is_own_run)?;
         if is_print_run && !is_own_run {
             mark_print_run(&mut self.core, id)?;
@@ -217,7 +217,7 @@ impl Repl {
         (text, takes_commands): (String, bool),
         mut bounds: TurnBounds,
     ) -> Result<()> {
-        let agent = agent_called(&self.core.roster, agent)?;
+        let agent = agent_called(self.core.roster(), agent)?;
         require_text(&text)?;
         if self.server.is_own(client) && self.core.agent(agent).is_some_and(|agent| agent.is_unrestricted) {
             bounds.policy = None;
@@ -244,7 +244,7 @@ impl Repl {
 
     /// The client is sent the commands of an agent, which has these servers as long as the client stays.
     fn begin_commands(&mut self, client: ClientId, agent: &str, servers: &[ClientServer]) -> Result<()> {
-        let agent = agent_called(&self.core.roster, agent)?;
+        let agent = agent_called(self.core.roster(), agent)?;
         for server in servers {
             server.check().map_err(|why| Error::usage(format!("MCP server {:?}: {why}", server.name)))?;
         }

@@ -17,10 +17,10 @@ use crate::tools::user_tool;
 /// closed because their call can no longer be made. Nothing is run or sent.
 pub(super) fn restore_questions(core: &mut Core, objections: &mut Objections) -> Result<(usize, usize)> {
     let (mut asked, mut closed) = (0, 0);
-    if core.store.is_read_only() {
+    if core.store().is_read_only() {
         return Ok((asked, closed));
     }
-    for turn in core.store.asking_turns()? {
+    for turn in core.store().asking_turns()? {
         let id = turn.as_ref().map_or_else(|id| *id, |turn| turn.agent);
         let is_asked = match turn {
             Ok(turn) => restore_question(core, objections, turn)?,
@@ -60,17 +60,17 @@ fn know_asked_tools(core: &mut Core, turn: &AskingTurn) {
     let agent = core.agent(turn.agent).filter(|agent| agent.inputs.environment.remote.is_none());
     let Some(agent) = agent else { return };
     let names: Vec<&str> = turn.calls.iter().map(|(call, _)| call.name.as_str()).collect();
-    let servers = core.config.mcp.iter().filter(|server| is_for(agent, server.project.as_ref()));
+    let servers = core.config().mcp.iter().filter(|server| is_for(agent, server.project.as_ref()));
     let servers: Vec<&str> = servers.map(|server| server.name.as_str()).collect();
     let of_servers: Vec<McpTool> = names.iter().filter_map(|name| tool_of_server(name, &servers)).collect();
-    let entries = core.config.user_tools.iter().filter(|entry| is_for(agent, entry.project.as_ref()));
+    let entries = core.config().user_tools.iter().filter(|entry| is_for(agent, entry.project.as_ref()));
     let directory = &agent.inputs.environment.working_directory;
     let asked = entries.filter(|entry| names.contains(&entry.name.as_str()));
     let of_user: Vec<UserTool> = asked.filter_map(|entry| user_tool::known_by_name(entry, directory).ok()).collect();
     if of_servers.is_empty() && of_user.is_empty() {
         return;
     }
-    core.roster.with(turn.agent, |agent| {
+    core.edit(turn.agent, |agent| {
         let environment = Arc::make_mut(&mut agent.inputs.environment);
         (environment.mcp_tools, environment.user_tools) = (of_servers.into(), of_user.into());
     });
@@ -95,8 +95,8 @@ fn tool_of_server(full_name: &str, servers: &[&str]) -> Option<McpTool> {
 }
 
 fn close_turn(core: &mut Core, agent: AgentId) -> Result<()> {
-    core.store.close_asking_turn(agent, core.clock.unix_ms())?;
-    core.roster.with(agent, |agent| {
+    core.store().close_asking_turn(agent, core.clock().unix_ms())?;
+    core.edit(agent, |agent| {
         // The closed turn is read from the store when it is needed.
         agent.inputs.history = None;
         agent.note_interrupted();

@@ -19,10 +19,10 @@ impl Retention {
     /// Once an hour at most, and only in turns that happen anyway: nothing is urgent.
     pub(super) fn step(&mut self, core: &mut Core, terminals: &Terminals) {
         let days = i64::from(core.config().keep_days);
-        if days == 0 || core.store.is_read_only() {
+        if days == 0 || core.store().is_read_only() {
             return;
         }
-        let now = core.clock.unix_ms();
+        let now = core.clock().unix_ms();
         if now < self.next_at {
             return;
         }

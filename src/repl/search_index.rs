@@ -30,39 +30,39 @@ impl SearchIndex {
         // An index that cannot be written is no reason to stop: searches read unindexed messages directly.
         let may_index = self.unmerged < MOST_UNMERGED;
         if self.has_new && may_index {
-            self.has_new = core.store.index_new().unwrap_or(false);
+            self.has_new = core.store().index_new().unwrap_or(false);
             self.has_parts |= self.has_new;
             self.unmerged += u32::from(self.has_new);
         } else if self.has_old && may_index {
-            self.has_old = core.store.index_old().unwrap_or(false);
+            self.has_old = core.store().index_old().unwrap_or(false);
             self.has_parts = true;
             self.unmerged += 1;
         } else if self.has_parts {
-            self.has_parts = core.store.merge_index().unwrap_or(false);
+            self.has_parts = core.store().merge_index().unwrap_or(false);
         } else {
             self.unmerged = 0;
         }
-        self.looked_at = core.store.total_changes();
+        self.looked_at = core.store().total_changes();
     }
 }
 
 impl Component for SearchIndex {
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
-        if core.store.is_read_only() {
+        if core.store().is_read_only() {
             return;
         }
         if !self.is_started {
             (self.is_started, self.has_new) = (true, true);
-            self.has_old = core.store.has_unindexed().unwrap_or(false);
+            self.has_old = core.store().has_unindexed().unwrap_or(false);
         }
-        self.has_new |= core.store.total_changes() - self.looked_at >= ROWS;
+        self.has_new |= core.store().total_changes() - self.looked_at >= ROWS;
         if self.has_work(core) {
             self.advance(core);
         }
     }
 
     fn has_work(&self, core: &Core) -> bool {
-        let has_any = self.has_new || (self.has_old || self.has_parts) && core.roster.at_work().is_empty();
-        has_any && !core.store.is_log_long()
+        let has_any = self.has_new || (self.has_old || self.has_parts) && core.roster().at_work().is_empty();
+        has_any && !core.store().is_log_long()
     }
 }

@@ -67,10 +67,10 @@ impl ShellCommands {
     /// Starts a command in the agent's working directory.
     fn start(&mut self, core: &mut Core, agent: AgentId, command: &str, is_shared: bool) -> Result<()> {
         let directory = core.agent(agent).ok_or_else(agent_gone)?.inputs.environment.working_directory.clone();
-        let (group, end) = run(command, &directory, &core.waker)?;
+        let (group, end) = run(command, &directory, &core.waker())?;
         core.note(agent, LineKind::Note, &format!("$ {command}"));
         self.commands.push(Running { agent, command: command.into(), is_shared, group, end, output: None });
-        core.roster.with(agent, |agent| agent.view.has_command = true);
+        core.edit(agent, |agent| agent.view.has_command = true);
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl ShellCommands {
                 );
             }
             running.output = Some(output);
-            core.roster.with(running.agent, |agent| agent.view.has_command = false);
+            core.edit(running.agent, |agent| agent.view.has_command = false);
         }
     }
 

@@ -7,11 +7,11 @@ use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
+use crate::repl::Repl;
 use crate::repl::component::Component as _;
 use crate::repl::core::archive::archive_idle;
-use crate::repl::core::{Core, begin, drafts, files, unsaved};
+use crate::repl::core::{Core, begin, drafts, files, limits, remove, unsaved};
 use crate::repl::watch::SlowTurns;
-use crate::repl::{Repl, limits};
 
 /// How long one wait for tools lasts at most, in case the wake of one is lost.
 const TOOL_WAIT: Duration = Duration::from_millis(20);
@@ -39,7 +39,7 @@ impl Repl {
         self.server.begin_shutdown();
         #[cfg(feature = "coordinator")]
         self.end_runs(start);
-        for id in self.core.roster.ids() {
+        for id in self.core.roster().ids() {
             self.mcp.interrupt(id);
             self.jobs.cancel(&mut self.core, id, true);
             end_turn_of(&mut self.core, id);
@@ -48,7 +48,7 @@ impl Repl {
         self.step_components();
         // Messages that waited for resources are drafts again.
         self.send_read();
-        for id in self.core.roster.ids() {
+        for id in self.core.roster().ids() {
             drafts::save_all(&self.core, id);
         }
         files::free_unsent(&mut self.core);
@@ -63,7 +63,7 @@ impl Repl {
         let unwritten = self.terminals.take_begun();
         begin::forget_unwritten(&mut self.core, &unwritten);
         archive_idle(&mut self.core);
-        self.process.end.not_durable = self.core.store.wait_durable(self.core.config.settings.exit_patience).err();
+        self.process.end.not_durable = self.core.store().wait_durable(self.core.config().settings.exit_patience).err();
         self.apply_effects();
         self.terminals.suspend_all();
         self.terminals.print_ends(&mut self.core);
@@ -80,7 +80,7 @@ impl Repl {
 
     /// Which of the agents' messages are lost, or will be after a power cut, in words.
     pub fn loss(&self) -> Option<String> {
-        let unsaved = self.core.unsaved.len();
+        let unsaved = unsaved::count(&self.core);
         let unsaved = (unsaved > 0).then(|| format!("{} could not be stored", counted(unsaved, "message", "messages")));
         unsaved.or_else(|| self.process.end.not_durable.as_ref().map(|error| error.message.clone()))
     }
@@ -106,14 +106,14 @@ impl Repl {
     }
 
     fn wait_for_tools(&mut self, start: Moment) -> Result<()> {
-        let patience = self.core.config.settings.exit_patience;
-        while self.core.has_tool_threads() || self.split().1.any(|component| component.has_to_end()) {
+        let patience = self.core.config().settings.exit_patience;
+        while remove::has_tool_threads(&self.core) || self.split().1.any(|component| component.has_to_end()) {
             let waited = self.core.now() - start;
             if waited >= patience {
                 break;
             }
-            self.core.reactor.wait(Some((patience - waited).min(TOOL_WAIT)), &mut Vec::new())?;
-            for id in self.core.roster.with_live_tools().clone() {
+            self.core.reactor().wait(Some((patience - waited).min(TOOL_WAIT)), &mut Vec::new())?;
+            for id in self.core.roster().with_live_tools().clone() {
                 self.core.with_agent(id, |agent, context| agent.poll_tools(context));
             }
             self.core.reap();
@@ -134,13 +134,13 @@ impl Repl {
             self.terminals.iter_mut().for_each(|terminal| terminal.print_line(&note));
         }
         let stop = || rustix::process::kill_current_process_group(rustix::process::Signal::STOP);
-        self.core.clock.stop_during(stop).map_err(std::io::Error::from)?;
+        self.core.clock().stop_during(stop).map_err(std::io::Error::from)?;
         self.terminals.resume_all()
     }
 
     /// The work that pauses while the process is stopped, as a line for the person.
     fn what_stops(&self) -> Option<String> {
-        let (busy, others) = (self.core.roster.busy().len(), self.terminals.ids().len().saturating_sub(1));
+        let (busy, others) = (self.core.roster().busy().len(), self.terminals.ids().len().saturating_sub(1));
         let busy = (busy > 0).then(|| counted(busy, "agent at work", "agents at work"));
         let others = (others > 0).then(|| counted(others, "other terminal", "other terminals"));
         let stopped: Vec<String> = busy.into_iter().chain(others).collect();
@@ -156,10 +156,10 @@ fn end_turn_of(core: &mut Core, id: AgentId) {
     if core.agent(id).is_some_and(is_asked_again) {
         limits::count_work(core, id, State::AwaitingApproval, State::Idle);
         let running = core.with_agent(id, |agent, _| agent.exit_asking());
-        core.draining.extend(running.unwrap_or_default());
+        remove::drain(core, running.unwrap_or_default());
     } else {
         core.with_agent(id, Agent::exit);
     }
     let background = core.with_agent(id, |agent, _| agent.end_background());
-    core.draining.extend(background.unwrap_or_default());
+    remove::drain(core, background.unwrap_or_default());
 }

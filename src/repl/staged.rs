@@ -55,7 +55,7 @@ fn rewind_target(core: &mut Core, agent: AgentId, label: Option<&str>) -> Result
 /// The `clear` that `/clear undo` takes back.
 fn clear_to_undo(core: &Core, agent: AgentId) -> Result<MessageId> {
     let nothing = || Error::usage("nothing to undo: there is no /clear of this agent");
-    core.store.newest_clear(agent)?.ok_or_else(nothing)
+    core.store().newest_clear(agent)?.ok_or_else(nothing)
 }
 
 /// The compaction that `/compact undo` takes back.
@@ -82,7 +82,7 @@ impl Repl {
         let lacks = |history: &History| history.lacks_undone_clear();
         let is_cut = |agent: &Agent| agent.inputs.history.as_ref().is_none_or(lacks);
         if self.core.agent(agent).is_some_and(is_cut) {
-            self.core.roster.with(agent, |agent| agent.inputs.history = None);
+            self.core.edit(agent, |agent| agent.inputs.history = None);
             self.core.load(agent)?;
             show_again(&mut self.core, agent);
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::agent::{Agent, Queued};
+use crate::agent::Agent;
 use crate::base::clock::Clock;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
@@ -14,8 +14,8 @@ use crate::domain::flow::TurnEnd;
 use crate::domain::scrollback::LineKind;
 use crate::proxy::{Calls, Incoming};
 use crate::reactor::{Reactor, Signals};
-use crate::repl::core::Core;
 use crate::repl::core::spawn::project_directory;
+use crate::repl::core::{Core, context_lengths, restore};
 use crate::repl::dispatcher::Dispatcher;
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::undo;
@@ -25,10 +25,9 @@ use crate::repl::restored::restore_questions;
 use crate::repl::server::Server;
 use crate::repl::terminals::{Terminals, directory};
 use crate::repl::trace::Trace;
-use crate::repl::{Device, Embedding, Process, Programs, Repl, TerminalMode, features, learned};
+use crate::repl::{Device, Embedding, Process, Programs, Repl, TerminalMode, features};
 use crate::store::{AgentRow, Store};
-use crate::team::compare::Comparisons;
-use crate::team::{AgentFactory, MINUTE, Roster, Trees};
+use crate::team::{AgentFactory, Roster};
 
 /// The first line of the first conversation begins with this.
 pub(super) const GREETING: &str = "polylogue ";
@@ -59,7 +58,7 @@ impl Repl {
         if !store.is_read_only() {
             store.delete_unwritten(clock.unix_ms())?;
         }
-        learned::restore(&mut config, &store, clock.unix_ms());
+        context_lengths::restore(&mut config, &store, clock.unix_ms());
         let (calls, incoming) = Calls::new(reactor.waker());
         let mut factory = AgentFactory::new(&config, calls);
         let LoadedAgents { roster, damaged, is_fresh, unseen } =
@@ -67,13 +66,9 @@ impl Repl {
         let root = roster.nth(0).expect("there is at least agent 0");
         let trace = Trace::open(&config, &clock, roster.iter())?;
         let mut repl = Self::new(Core::new(config, store, clock, reactor, roster, factory), trace, incoming);
-        read_branches(&mut repl.core);
-        restore_limits(&mut repl.core)?;
-        restore_queues(&mut repl.core)?;
-        restore_unread(&mut repl.core)?;
-        repl.core.comparisons = Comparisons::from_stored(repl.core.store.comparisons()?);
+        restore::restore(&mut repl.core)?;
         for id in &interrupted {
-            repl.core.roster.with(*id, Agent::note_interrupted);
+            repl.core.edit(*id, Agent::note_interrupted);
         }
         #[cfg(feature = "coordinator")]
         for (origin, run) in cut_runs {
@@ -111,7 +106,7 @@ impl Repl {
 
     fn new(core: Core, trace: Trace, calls: Incoming) -> Self {
         Self {
-            dispatcher: Dispatcher::new(slots(core.config.working_limit, 0)),
+            dispatcher: Dispatcher::new(slots(core.config().working_limit, 0)),
             jobs: Jobs::default(),
             features: features(),
             mcp: crate::repl::mcp::Mcp::default(),
@@ -130,56 +125,20 @@ impl Repl {
     }
 }
 
-/// Reads the git branches of the directories in which agents work.
-fn read_branches(core: &mut Core) {
-    let Core { branches, roster, .. } = core;
-    branches.read_first(roster.iter().map(|agent| agent.inputs.environment.working_directory.as_path()));
-}
-
-/// Reads the stored limits and what counts against them.
-fn restore_limits(core: &mut Core) -> Result<()> {
-    let now = core.clock.steady_ms();
-    let stored = core.store.load_limits(now - MINUTE)?;
-    let Config { tree_limits, counts_usd_from_start, .. } = core.config;
-    core.trees = Trees::new(tree_limits, counts_usd_from_start, stored, &core.roster, now);
-    Ok(())
-}
-
-fn restore_queues(core: &mut Core) -> Result<()> {
-    for id in core.store.agents_with_queue()? {
-        match core.store.queued(id) {
-            Ok(queued) => core.roster.with(id, |agent| agent.queue.extend(queued.into_iter().map(Queued::from))),
-            Err(error) => {
-                core.note(id, LineKind::Error, &format!("cannot read the queue: {error}"));
-                None
-            }
-        };
-    }
-    Ok(())
-}
-
-/// Counts the unread messages of all agents.
-fn restore_unread(core: &mut Core) -> Result<()> {
-    for (agent_id, unread) in core.store.unread_mail()? {
-        core.roster.with(agent_id, |agent| agent.unread = unread);
-    }
-    Ok(())
-}
-
 /// What the program says at its start.
 fn welcome(core: &Core, root: AgentId, is_fresh: bool, damaged: &[String]) -> Vec<(LineKind, String)> {
-    let (mut notes, mut warnings) = (Vec::new(), core.config.notes.clone());
+    let (mut notes, mut warnings) = (Vec::new(), core.config().notes.clone());
     if is_fresh {
         notes.push(introduction(core, root));
     }
-    if core.store.is_read_only() {
+    if core.store().is_read_only() {
         notes.push("read-only: nothing can be sent or changed, and new output is not shown".to_owned());
     } else {
         // A terminal begins with the panel instead.
-        let is_alone = !core.config.settings.is_interactive;
-        warnings.extend(core.config.hint.clone().filter(|_| is_alone));
+        let is_alone = !core.config().settings.is_interactive;
+        warnings.extend(core.config().hint.clone().filter(|_| is_alone));
     }
-    if let Some(copy) = core.store.copy_before_migration() {
+    if let Some(copy) = core.store().copy_before_migration() {
         notes.push(format!("the schema of the database was changed; a copy from before is {}", copy.display()));
     }
     if !crate::net::HAS_POLL {
@@ -194,10 +153,10 @@ fn welcome(core: &Core, root: AgentId, is_fresh: bool, damaged: &[String]) -> Ve
 /// The name of the program, the directory and the model, and what to do next unless a hint says that.
 pub(super) fn introduction(core: &Core, agent_id: AgentId) -> String {
     let Some(agent) = core.agent(agent_id) else { return String::new() };
-    let (home, version) = (core.config.display.home.as_deref(), env!("CARGO_PKG_VERSION"));
+    let (home, version) = (core.config().display.home.as_deref(), env!("CARGO_PKG_VERSION"));
     let place = directory(&agent.inputs.environment.working_directory, home, PLACE_COLUMNS);
     let model = agent.inputs.endpoint.shown_name();
-    let is_next = core.config.hint.is_none() && !core.store.is_read_only();
+    let is_next = core.config().hint.is_none() && !core.store().is_read_only();
     let next = if is_next { "; write a message, ? shows the keys" } else { "" };
     format!("{GREETING}{version}, many agents in one terminal: {model} in {place}{next}")
 }

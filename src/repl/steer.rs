@@ -18,9 +18,9 @@ use crate::domain::scrollback::LineKind;
 use crate::domain::thinking::Thinking;
 use crate::provider::check_thinking;
 use crate::provider::parameters::check;
+use crate::repl::Repl;
 use crate::repl::core::begin::rules_beyond;
-use crate::repl::core::{Core, agent_gone};
-use crate::repl::{Repl, limits, rules};
+use crate::repl::core::{Core, agent_gone, limits, rules};
 use crate::team::{SCHEMA, SET};
 
 impl Repl {
@@ -50,11 +50,11 @@ const SYSTEM_BYTES: usize = 256 * 1024;
 /// Sets the model. Thinking that was set and that the new model does not support is reset to default; other parameters
 /// stay set and are not sent.
 fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> Result<()> {
-    let endpoint = core.factory.endpoint(full_name)?;
+    let endpoint = core.factory_mut().endpoint(full_name)?;
     let inputs = &core.agent(agent_id).ok_or_else(agent_gone)?.inputs;
     let mut parameters = inputs.parameters.clone();
     // A level that is only that of the model before says nothing about the next one.
-    let usual = core.factory.thinking(&inputs.endpoint, &Parameters::default());
+    let usual = core.factory().thinking(&inputs.endpoint, &Parameters::default());
     let is_usual = parameters.thinking() == Some(usual);
     if is_usual {
         parameters.remove(&THINKING);
@@ -72,9 +72,9 @@ fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> Result<()> 
     if !unsent.is_empty() {
         line.push_str(&format!(" without {}, which it does not have", unsent.join(", ")));
     }
-    let thinking = core.factory.thinking(&endpoint, &parameters);
-    let now = core.clock.unix_ms();
-    let messages = core.store.transaction(|store| {
+    let thinking = core.factory().thinking(&endpoint, &parameters);
+    let now = core.clock().unix_ms();
+    let messages = core.store().transaction(|store| {
         store.set_endpoint(agent_id, &endpoint.full_name())?;
         if !is_kept || is_usual {
             let level = thinking.to_string();
@@ -86,7 +86,7 @@ fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> Result<()> 
         agent.set_endpoint(endpoint, context);
         (agent.inputs.thinking, agent.inputs.parameters) = (thinking, parameters);
     });
-    if core.send_queue.provider_of(agent_id).is_some() {
+    if core.send_queue().provider_of(agent_id).is_some() {
         core.join_send_queue(agent_id);
     }
     core.remember(agent_id, messages);
@@ -96,13 +96,13 @@ fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> Result<()> 
 /// Sets the amount of thinking.
 fn set_thinking(core: &mut Core, agent_id: AgentId, thinking: Thinking) -> Result<()> {
     check_thinking(&core.agent(agent_id).ok_or_else(agent_gone)?.inputs.endpoint, thinking)?;
-    let now = core.clock.unix_ms();
-    let messages = core.store.transaction(|store| {
+    let now = core.clock().unix_ms();
+    let messages = core.store().transaction(|store| {
         // `default` too: where nothing is stored, the configuration decides.
         store.set_thinking(agent_id, Some(&thinking.to_string()))?;
         store.append(agent_id, vec![Body::Command(format!("/thinking {thinking}"))], now)
     })?;
-    core.roster.with(agent_id, |agent| {
+    core.edit(agent_id, |agent| {
         agent.set_thinking(thinking);
         agent.inputs.parameters.set(THINKING, thinking.to_string().into(), SET);
         agent.view.touch();
@@ -127,15 +127,15 @@ fn set_parameter(core: &mut Core, agent_id: AgentId, name: ParameterName, value:
         Some(value) => parameters.set(name, value, SET),
         None => parameters.remove(&name),
     }
-    let thinking = core.factory.thinking(&inputs.endpoint, &parameters);
+    let thinking = core.factory().thinking(&inputs.endpoint, &parameters);
     let level = parameters.thinking().map(|level| level.to_string());
-    let now = core.clock.unix_ms();
-    let messages = core.store.transaction(|store| {
+    let now = core.clock().unix_ms();
+    let messages = core.store().transaction(|store| {
         store.set_thinking(agent_id, level.as_deref())?;
         store.set_parameters(agent_id, parameters.to_stored().as_deref())?;
         store.append(agent_id, vec![Body::Command(line)], now)
     })?;
-    core.roster.with(agent_id, |agent| {
+    core.edit(agent_id, |agent| {
         agent.set_thinking(thinking);
         agent.inputs.parameters = parameters;
         agent.view.touch();
@@ -150,7 +150,7 @@ pub(super) fn set_schema(core: &mut Core, agent_id: AgentId, schema: &Value) -> 
     let endpoint = &core.agent(agent_id).ok_or_else(agent_gone)?.inputs.endpoint;
     let is_possible = check(endpoint, &name, schema).is_ok();
     if is_possible {
-        core.roster.with(agent_id, |agent| agent.inputs.parameters.set(name, schema.clone(), SCHEMA));
+        core.edit(agent_id, |agent| agent.inputs.parameters.set(name, schema.clone(), SCHEMA));
     }
     Ok(is_possible)
 }
@@ -165,12 +165,12 @@ fn set_policy(core: &mut Core, origin: Origin, agent_id: AgentId, policy: Policy
         let message = format!("only a person at a terminal can set {policy}: this agent has {before}");
         return Err(Error::usage(message));
     }
-    let is_stored = !core.store.is_read_only();
-    let stored = if is_stored { core.store.set_policy(agent_id, Some(policy.name())) } else { Ok(()) };
+    let is_stored = !core.store().is_read_only();
+    let stored = if is_stored { core.store().set_policy(agent_id, Some(policy.name())) } else { Ok(()) };
     if policy > before && stored.is_err() {
         return stored;
     }
-    core.roster.with(agent_id, |agent| {
+    core.edit(agent_id, |agent| {
         (agent.policy, agent.is_unrestricted) = (policy, false);
         agent.view.touch();
     });
@@ -182,7 +182,7 @@ pub(super) fn choose(core: &mut Core, agent_id: AgentId, options: &Choices) -> R
     let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
     let environment = agent.inputs.environment.clone();
     let endpoint = match &options.model {
-        Some(model) => core.factory.endpoint(model)?,
+        Some(model) => core.factory_mut().endpoint(model)?,
         None => agent.inputs.endpoint.clone(),
     };
     let policy: Option<Policy> = options.approval.as_ref().map(|policy| policy.parse()).transpose()?;
@@ -199,7 +199,7 @@ pub(super) fn choose(core: &mut Core, agent_id: AgentId, options: &Choices) -> R
     thinking.map_or(Ok(()), |level| set_thinking(core, agent_id, level))?;
     rules::add_named(core, agent_id, Rules { allow, ask, deny })?;
     if options.no_tools {
-        core.roster.with(agent_id, |agent| agent.inputs.has_tools = false);
+        core.edit(agent_id, |agent| agent.inputs.has_tools = false);
     }
     policy.map_or(Ok(()), |policy| set_policy(core, Origin::Library, agent_id, policy))
 }
@@ -209,8 +209,8 @@ fn set_system(core: &mut Core, agent_id: AgentId, system: Option<String>) -> Res
     if system.as_ref().is_some_and(|text| text.len() > SYSTEM_BYTES) {
         return Err(Error::usage("the instructions are too long: 256 KiB at most"));
     }
-    core.store.set_system(agent_id, system.as_deref())?;
-    core.roster.with(agent_id, |agent| {
+    core.store().set_system(agent_id, system.as_deref())?;
+    core.edit(agent_id, |agent| {
         let usual = || Rc::from(&*agent.inputs.environment.instructions);
         agent.inputs.system = system.map_or_else(usual, Rc::from);
     });
@@ -219,8 +219,8 @@ fn set_system(core: &mut Core, agent_id: AgentId, system: Option<String>) -> Res
 
 /// Sets the name, which is unique among living agents, or removes it.
 fn set_name(core: &mut Core, agent_id: AgentId, name: Option<String>) -> Result<()> {
-    core.store.set_name(agent_id, name.as_deref())?;
-    core.roster.with(agent_id, |agent| {
+    core.store().set_name(agent_id, name.as_deref())?;
+    core.edit(agent_id, |agent| {
         agent.identity.name = name;
         agent.view.touch();
     });

@@ -15,8 +15,8 @@ impl Repl {
     pub(super) fn stop_agents(&mut self, root: Option<AgentId>) -> Result<usize> {
         let among = match root {
             Some(root) if self.core.agent(root).is_none() => return Err(agent_gone()),
-            Some(root) => self.core.roster.subtree(root),
-            None => self.core.roster.ids(),
+            Some(root) => self.core.roster().subtree(root),
+            None => self.core.roster().ids(),
         };
         let working: Vec<AgentId> = among.into_iter().filter(|id| is_at_work(&self.core, &self.jobs, *id)).collect();
         if working.is_empty() {
@@ -36,7 +36,7 @@ impl Repl {
 
 /// Stops the tree of an agent: itself and the agents that models made below it. Other trees continue.
 pub(super) fn stop_tree(core: &mut Core, jobs: &mut Jobs, top: AgentId) {
-    busy_in_tree(&core.roster, top).into_iter().for_each(|id| stop(core, jobs, id));
+    busy_in_tree(core.roster(), top).into_iter().for_each(|id| stop(core, jobs, id));
 }
 
 fn is_at_work(core: &Core, jobs: &Jobs, id: AgentId) -> bool {

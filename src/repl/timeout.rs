@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::base::id::AgentId;
 use crate::repl::Repl;
+use crate::repl::core::{activity, remove, unsaved};
 
 /// Tool threads are polled this often, in case the wake of one is lost.
 pub(super) const TOOL_POLL: Duration = Duration::from_millis(50);
@@ -76,7 +77,7 @@ impl Timeout {
 impl Repl {
     /// The minimum over all agents and components.
     pub(super) fn compute_timeout(&mut self) -> Timeout {
-        let is_core_busy = self.core.has_leftover() || self.embedding.callbacks.has_unread(&self.core);
+        let is_core_busy = activity::has_leftover(&self.core) || self.embedding.callbacks.has_unread(&self.core);
         let has_frames = self.attached().has_frames();
         let (core, components, _) = self.split();
         let leftover = Timeout { after: Some(Duration::ZERO), why: WakeReason::Leftover };
@@ -84,9 +85,9 @@ impl Repl {
             return leftover;
         }
         let now = core.now();
-        let agent = core.roster.next_deadline().map(|(at, id, why)| (at, WakeReason::Agent(id, why)));
-        let tools = core.has_tool_threads().then(|| (now + TOOL_POLL, WakeReason::Tools));
-        let store = core.unsaved.deadline().map(|at| (at, WakeReason::Store));
+        let agent = core.roster().next_deadline().map(|(at, id, why)| (at, WakeReason::Agent(id, why)));
+        let tools = remove::has_tool_threads(core).then(|| (now + TOOL_POLL, WakeReason::Tools));
+        let store = unsaved::deadline(core).map(|at| (at, WakeReason::Store));
         let mut first = agent.into_iter().chain(tools).chain(store).min_by_key(|(at, _)| *at);
         for component in components {
             if component.has_work(core) {

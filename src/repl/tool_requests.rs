@@ -7,11 +7,11 @@ use crate::commands;
 use crate::domain::approval::Policy;
 use crate::domain::flow::{Origin, ToolRequest};
 use crate::domain::scrollback::LineKind;
+use crate::repl::Repl;
 use crate::repl::core::spawn::{Inherit, Spawn};
-use crate::repl::core::{Core, agent_named};
+use crate::repl::core::{Core, agent_named, limits};
 use crate::repl::objections::{Objections, Subject};
 use crate::repl::stop::stop_tree;
-use crate::repl::{Repl, limits};
 use crate::tools::Question;
 
 impl Repl {
@@ -57,9 +57,9 @@ impl Repl {
     /// The person has answered a question of the loop about a call.
     pub(super) fn on_decided(&mut self, agent_id: AgentId, call: String, is_allowed: bool) {
         let Some(Subject::Limit(reached)) = self.objections.close(agent_id, call, is_allowed) else { return };
-        self.core.trees.close_question(&reached);
+        self.core.trees_mut().close_question(&reached);
         if !is_allowed {
-            self.core.trees.on_refused(agent_id, reached);
+            self.core.trees_mut().on_refused(agent_id, reached);
             return stop_tree(&mut self.core, &mut self.jobs, reached.agent);
         }
         if let Err(error) = limits::raise(&mut self.core, &reached) {
@@ -87,27 +87,27 @@ pub(super) fn objection_to(
     match request {
         ToolRequest::Fork { name, .. } => {
             name.as_ref().map(|name| commands::checked_name(name)).transpose()?;
-            let Some(reached) = core.trees.check_creation(&core.roster, agent_id, core.clock.steady_ms()) else {
+            let Some(reached) = core.trees().check_creation(core.roster(), agent_id, core.clock().steady_ms()) else {
                 return Ok(None);
             };
-            if !core.trees.begin_to_ask(&reached) {
-                return Err(Error::new(ErrorKind::Limit, reached.message_for_model(&core.roster)));
+            if !core.trees_mut().begin_to_ask(&reached) {
+                return Err(Error::new(ErrorKind::Limit, reached.message_for_model(core.roster())));
             }
-            let raised = core.trees.raised_limit(&core.roster, &reached);
-            Ok(Some((Subject::Limit(reached), reached.objection(&core.roster, raised))))
+            let raised = core.trees().raised_limit(core.roster(), &reached);
+            Ok(Some((Subject::Limit(reached), reached.objection(core.roster(), raised))))
         }
         ToolRequest::Kill { agent_id: victim, cascade } => {
             let victim = agent_named(core, agent_id, victim)?;
             if consent == Some(victim) {
                 return Ok(None);
             }
-            let roster = &core.roster;
+            let roster = core.roster();
             let is_unrestricted = roster.get(agent_id).is_some_and(Agent::is_unrestricted);
             let is_refused = roster.parent(victim).is_none() || roster.is_ancestor(victim, agent_id);
             if is_refused || is_unrestricted || roster.is_ancestor(agent_id, victim) {
                 return Ok(None);
             }
-            let label = core.roster.label_of(victim);
+            let label = core.roster().label_of(victim);
             if roster.get(agent_id).is_some_and(|agent| agent.policy() == Policy::Never) {
                 let message =
                     format!("refused: {label} is not your descendant, and no question is asked (policy never)");
@@ -127,15 +127,15 @@ fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<S
         }
         ToolRequest::Kill { agent_id: victim, cascade } => {
             let victim = agent_named(core, agent_id, &victim)?;
-            if core.roster.is_ancestor(victim, agent_id) {
+            if core.roster().is_ancestor(victim, agent_id) {
                 return Err(Error::usage("an agent cannot kill its own ancestors"));
             }
-            let label = core.roster.label_of(victim);
+            let label = core.roster().label_of(victim);
             core.kill(victim, cascade).map(|()| format!("killed {label}"))
         }
         ToolRequest::SendMail { to, body } => {
             let to = agent_named(core, agent_id, &to)?;
-            core.send_mail(agent_id, to, &body).map(|_| format!("sent to {}", core.roster.label_of(to)))
+            core.send_mail(agent_id, to, &body).map(|_| format!("sent to {}", core.roster().label_of(to)))
         }
         ToolRequest::ReadMail(id) => core.read_mail(agent_id, id),
         ToolRequest::Todo(todo) if todo.0.is_empty() => Ok("the list of tasks is empty".into()),
@@ -193,7 +193,7 @@ mod tests {
         let mut config = Config::default();
         config.tree_limits[LimitName::Agents] = Some(most);
         let mut repl = Repl::open(config, Store::in_memory().unwrap(), Clock::system()).unwrap();
-        let root = repl.core.roster.nth(0).unwrap();
+        let root = repl.core.roster().nth(0).unwrap();
         repl.apply(root, Change::Submit("hello".into())).unwrap();
         turn_until_idle(&mut repl);
         (repl, root)
@@ -201,7 +201,7 @@ mod tests {
 
     fn turn_until_idle(repl: &mut Repl) {
         repl.turn(Some(std::time::Duration::ZERO)).unwrap();
-        while !repl.core.roster.busy().is_empty() {
+        while !repl.core.roster().busy().is_empty() {
             repl.turn(None).unwrap();
         }
     }
@@ -221,9 +221,9 @@ mod tests {
             }
             let error = repl.apply_change(Origin::Agent(root), root, change.clone()).unwrap_err();
             assert_eq!(error.kind, ErrorKind::Limit, "{change:?}");
-            assert_eq!(repl.core.roster.len(), 3, "{change:?}");
+            assert_eq!(repl.core.roster().len(), 3, "{change:?}");
             repl.apply_change(Origin::Library, root, change).unwrap();
-            assert_eq!(repl.core.roster.len(), 4, "a person's does not count");
+            assert_eq!(repl.core.roster().len(), 4, "a person's does not count");
         }
     }
 
@@ -237,7 +237,7 @@ mod tests {
             repl.turn(Some(std::time::Duration::ZERO)).unwrap();
         }
         // They are archived when the run ends.
-        let made = |repl: &Repl| repl.core.store.archived_agents().unwrap().agents.len();
+        let made = |repl: &Repl| repl.core.store().archived_agents().unwrap().agents.len();
         assert_eq!(made(&repl), 2);
         repl.apply_change(Origin::Library, root, Change::Team(TeamStart::Task("parallel --count 3 hello".into())))
             .unwrap();

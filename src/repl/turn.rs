@@ -9,11 +9,11 @@ use crate::domain::scrollback::LineKind;
 use crate::reactor::{Ready, Signal, Signals, Source};
 use crate::repl::component::Command;
 use crate::repl::core::Core;
-use crate::repl::core::activity::waits_for;
+use crate::repl::core::activity::{set_watched, waits_for};
 use crate::repl::core::archive::archive_idle;
-use crate::repl::core::unsaved;
+use crate::repl::core::{limits, take_due, unsaved};
 use crate::repl::timeout::TOOL_POLL;
-use crate::repl::{Repl, Terminal, Turn, limits};
+use crate::repl::{Repl, Terminal, Turn};
 
 /// Bounds both the agents with a due deadline and those with leftover work that are served in one turn. The next turn
 /// begins with the remaining ones.
@@ -49,7 +49,7 @@ impl Repl {
         let timeout = self.compute_timeout();
         self.trace.step("timeout");
         let mut ready = Vec::new();
-        self.core.reactor.wait(timeout.within(limit), &mut ready)?;
+        self.core.reactor().wait(timeout.within(limit), &mut ready)?;
         self.trace.begin(&timeout, &ready);
         self.embedding.external.on_ready(&ready);
         self.finish_editor();
@@ -79,10 +79,7 @@ impl Repl {
     /// summary watches the agent that writes it.
     fn note_watched(&mut self) {
         let Self { core, terminals, server, .. } = self;
-        let mut watched = std::mem::take(&mut core.watched);
-        watched.clear();
-        terminals.watched().chain(server.attended()).for_each(|agent| watched.extend([agent, core.worker(agent)]));
-        core.watched = watched;
+        set_watched(core, terminals.watched().chain(server.attended()));
     }
 
     /// Lets every agent handle its input, and applies the effects.
@@ -116,12 +113,12 @@ impl Repl {
     /// Registers the signals and the descriptors of the components. libcurl's sockets are registered by its callbacks.
     fn setup_interests(&mut self) -> Result<()> {
         if let Some(signals) = &self.process.signals
-            && !self.core.reactor.is_watched(Source::Signals)
+            && !self.core.reactor().is_watched(Source::Signals)
         {
-            self.core.reactor.watch(Source::Signals, signals.fd(), true, false)?;
+            self.core.reactor().watch(Source::Signals, signals.fd(), true, false)?;
         }
         let (core, mut components, _) = self.split();
-        components.try_for_each(|component| component.watch(&mut core.reactor))
+        components.try_for_each(|component| component.watch(core.reactor()))
     }
 
     fn handle_signals(&mut self, ready: &[Ready]) -> Result<Turn> {
@@ -175,12 +172,9 @@ impl Repl {
 
     /// The agents that libcurl served, with leftover work, and, if a tool may be done, with a tool thread.
     fn agents_with_work(&mut self, served: BTreeSet<AgentId>, ready: &[Ready]) -> BTreeSet<AgentId> {
-        let mut agents = served;
-        agents.extend(self.core.roster.take_leftover(AGENTS_PER_TURN));
         let is_woken = ready.iter().any(|item| item.source == Source::Waker);
-        let now = self.core.now();
-        agents.extend(self.core.roster.take_tools_due(is_woken, now, TOOL_POLL));
-        agents
+        let due = take_due(&mut self.core, AGENTS_PER_TURN, is_woken, TOOL_POLL);
+        served.into_iter().chain(due).collect()
     }
 
     /// Lets every component do a bounded amount of its own work, and applies the changes that it returns.
@@ -219,12 +213,13 @@ impl Repl {
     /// the agents on a screen.
     fn end_turn(&mut self, turn: Turn) -> Turn {
         let core = &self.core;
-        core.store.sync_soon(core.roster.at_work().is_empty());
+        core.store().sync_soon(core.roster().at_work().is_empty());
         self.trace.waits(|| {
-            let busy = core.roster.busy().iter().chain(core.roster.asking());
+            let busy = core.roster().busy().iter().chain(core.roster().asking());
             busy.filter_map(|agent| Some((*agent, waits_for(core, *agent)?))).collect()
         });
-        let mut failed: Vec<String> = self.core.store.take_sync_news().into_iter().map(|error| error.message).collect();
+        let mut failed: Vec<String> =
+            self.core.store().take_sync_news().into_iter().map(|error| error.message).collect();
         failed.extend(self.trace.end());
         for message in failed {
             let focused: BTreeSet<AgentId> = self.terminals.focused().collect();
@@ -252,7 +247,7 @@ fn drive_connections(core: &mut Core, ready: &[Ready]) -> BTreeSet<AgentId> {
         }
         agents.insert(id);
     }
-    for id in core.roster.due(now, AGENTS_PER_TURN) {
+    for id in core.roster().due(now, AGENTS_PER_TURN) {
         core.with_agent(id, |agent, context| {
             if agent.connection().timer().is_some_and(|at| at <= now) {
                 agent.connection().on_timer(context.network, now);
@@ -266,7 +261,6 @@ fn drive_connections(core: &mut Core, ready: &[Ready]) -> BTreeSet<AgentId> {
 #[cfg(test)]
 mod tests {
     use std::rc::Rc;
-    use std::sync::Arc;
     use std::time::Instant;
 
     use super::*;
@@ -292,11 +286,11 @@ mod tests {
     fn the_end_of_a_tool_is_noticed_although_its_wake_was_lost() {
         let directory = tempfile::tempdir().unwrap();
         let mut repl = repl_in(directory.path());
-        repl.core.waker = Arc::new(|| {});
-        let id = repl.core.roster.nth(0).unwrap();
+        crate::repl::core::lose_wakes(&mut repl.core);
+        let id = repl.core.roster().nth(0).unwrap();
         repl.apply(id, Change::Submit("%tool read_file {\"path\":\"none\"}".into())).unwrap();
         let start = Instant::now();
-        while !repl.core.roster.busy().is_empty() {
+        while !repl.core.roster().busy().is_empty() {
             repl.turn(Some(Duration::from_secs(20))).unwrap();
         }
         assert!(start.elapsed() < Duration::from_secs(10), "noticed only when the limit of the turn was over");
@@ -306,17 +300,17 @@ mod tests {
     fn effects_of_the_last_request_of_a_turn_are_applied_in_that_turn() {
         let directory = tempfile::tempdir().unwrap();
         let mut repl = repl_in(directory.path());
-        let root = repl.core.roster.nth(0).unwrap();
+        let root = repl.core.roster().nth(0).unwrap();
         let unknown_provider = Rc::new(Endpoint { kind: "nonsense".into(), ..Endpoint::echo() });
-        repl.core.roster.with(root, |agent| agent.inputs.endpoint = unknown_provider);
+        repl.core.edit(root, |agent| agent.inputs.endpoint = unknown_provider);
         for _ in 0..70 {
             repl.apply(root, Change::Fork(Fork::default())).unwrap();
         }
-        for id in repl.core.roster.ids() {
+        for id in repl.core.roster().ids() {
             repl.apply_change(Origin::Internal, id, Change::Submit("hello".into())).unwrap();
         }
         repl.dispatch();
-        assert_eq!(repl.core.roster.busy().len(), 7, "the others failed at once");
+        assert_eq!(repl.core.roster().busy().len(), 7, "the others failed at once");
         assert!(repl.core.take_effect().is_none());
     }
 }

@@ -89,7 +89,7 @@ impl UserTools {
         let tools: Arc<[UserTool]> = found.iter().filter_map(|known| known.found.clone().ok()).collect();
         for agent in check.agents {
             lines.iter().for_each(|line| core.note(agent, LineKind::Error, line));
-            core.roster.with(agent, |agent| {
+            core.edit(agent, |agent| {
                 if *agent.inputs.environment.user_tools != *tools {
                     Arc::make_mut(&mut agent.inputs.environment).user_tools = tools.clone();
                 }
@@ -158,7 +158,7 @@ impl Component for UserTools {
             _ => {}
         }
         if matches!(event, Event::Removed { .. }) {
-            let places = core.roster.ids().into_iter().filter_map(|agent| {
+            let places = core.roster().ids().into_iter().filter_map(|agent| {
                 let environment = &core.agent(agent)?.inputs.environment;
                 Some((environment.working_directory.clone(), environment.worktree.clone()))
             });

@@ -93,7 +93,7 @@ impl Repl {
 impl Repl {
     /// Starts the run of a client below an agent that was made for it.
     pub(in crate::repl) fn begin_client_run(&mut self, client: ClientId, agent: &str, plan: &Value) -> Result<()> {
-        let id = agent_called(&self.core.roster, agent)?;
+        let id = agent_called(self.core.roster(), agent)?;
         let is_unused = |agent: &Agent| agent.identity.is_print_run && agent.state() == State::Idle;
         if !self.core.agent(id).is_some_and(is_unused) {
             return Err(Error::usage(format!("{agent} was not made for a run: create an agent with print_run first")));

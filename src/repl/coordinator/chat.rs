@@ -24,12 +24,12 @@ impl Coordinator {
         agent_id: AgentId,
         line: &str,
     ) -> Result<()> {
-        let plan = parse_team_line(line, &core.config)?;
+        let plan = parse_team_line(line, core.config())?;
         let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
         let turn = agent.turn_message().filter(|_| agent.state() != State::Idle);
         let fork_point = match turn {
             Some(message) => MessageId(message.0 - 1),
-            None => core.store.last_own_message(agent_id)?,
+            None => core.store().last_own_message(agent_id)?,
         };
         let run_origin = RunOrigin { agent: agent_id, fork_point: Some(fork_point), wanted_by };
         self.begin_run(core, run_origin, plan).map(drop)
@@ -37,7 +37,7 @@ impl Coordinator {
 
     /// Lists the newest runs, and the health of members since the program started.
     pub(in crate::repl) fn summary(&self, core: &Core) -> Result<String> {
-        let runs = core.store.runs(MAX_LISTED)?;
+        let runs = core.store().runs(MAX_LISTED)?;
         let mut text = String::new();
         for run in runs.iter().rev() {
             let task: String = text::sanitise(run.task.lines().next().unwrap_or_default()).into_owned();

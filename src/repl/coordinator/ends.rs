@@ -108,7 +108,7 @@ impl Coordinator {
         }
         let Some(released) = released else { return };
         let (agent, ending) = (released.agent, result.map(|result| &result.outcome));
-        core.roster.with(agent, |agent| (agent.role, agent.retry) = (Role::Normal, None));
+        core.edit(agent, |agent| (agent.role, agent.retry) = (Role::Normal, None));
         // An agent that answered or failed is idle already, or works for the user.
         if !matches!(ending, Some(MemberOutcome::Answered(_) | MemberOutcome::Failed(_))) {
             let stop = if self.is_shutting_down { Agent::exit } else { Agent::interrupt };
@@ -147,7 +147,7 @@ impl Coordinator {
     }
 
     pub(super) fn end_run(&mut self, core: &mut Core, run: &RunId, outcome: Rc<Outcome>, commands: &mut Vec<Command>) {
-        let stored = core.store.end_run(run.as_str(), &outcome.json(), core.clock.unix_ms());
+        let stored = core.store().end_run(run.as_str(), &outcome.json(), core.clock().unix_ms());
         let Some(ended) = self.run_mut(run) else { return };
         let (origin, wanted_by, is_in_chat) = (ended.origin, ended.wanted_by, ended.fork_point.is_some());
         (ended.is_ready, ended.wait) = (false, None);
@@ -166,7 +166,7 @@ impl Coordinator {
         if let Origin::Client(client) = wanted_by {
             core.emit(Event::ClientRunEnded { client, outcome: outcome.json() });
             // It was made for this run.
-            core.roster.subtree(origin).into_iter().for_each(|agent| archive_when_idle(core, agent));
+            core.roster().subtree(origin).into_iter().for_each(|agent| archive_when_idle(core, agent));
         }
         if !stayed.is_empty() && !self.is_shutting_down {
             commands.push(Command {
@@ -202,7 +202,7 @@ impl Coordinator {
         let open: Vec<&Run> = self.open_runs().filter(|run| run.origin == origin).collect();
         let done = open.iter().map(|run| run.done).sum();
         let all = open.iter().map(|run| run.task.members().len()).sum();
-        core.roster.with(origin, |agent| agent.set_tasks(open.len(), (done, all)));
+        core.edit(origin, |agent| agent.set_tasks(open.len(), (done, all)));
     }
 
     /// Ends all runs with the answers that there are, when the program ends.
@@ -215,9 +215,9 @@ impl Coordinator {
 
 /// Shows the outcome of a run, which the model does not see.
 fn log_outcome(core: &mut Core, origin: AgentId, text: String) {
-    let now = core.clock.unix_ms();
+    let now = core.clock().unix_ms();
     let saved = core.save_unsaved(origin);
-    match saved.and_then(|()| core.store.append(origin, vec![Body::Command(text.clone())], now)) {
+    match saved.and_then(|()| core.store().append(origin, vec![Body::Command(text.clone())], now)) {
         Ok(stored) => core.remember(origin, stored),
         Err(_) => core.note(origin, LineKind::Note, &text),
     }

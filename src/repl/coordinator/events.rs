@@ -9,7 +9,7 @@ use crate::base::id::AgentId;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::message::Body;
 use crate::repl::coordinator::{Coordinator, RunId};
-use crate::repl::core::Core;
+use crate::repl::core::{Core, activity};
 use crate::repl::event::Event;
 
 /// The output of one attempt so far.
@@ -67,7 +67,7 @@ impl Coordinator {
         let Some(assignment) = self.assignments.get(&agent) else { return };
         let (run, member_id) = (assignment.run.clone(), assignment.member_id);
         // A reply that a person has read is not replaced.
-        let is_seen = assignment.output.is_partial && core.watched.contains(&agent);
+        let is_seen = assignment.output.is_partial && activity::is_watched(core, agent);
         let response = match outcome {
             AgentOutcome::Completed => assignment.output.answer().map(str::to_owned),
             AgentOutcome::Error(error) => Err(error.clone()),
@@ -122,10 +122,10 @@ impl Coordinator {
     /// Interrupts the run of a member whose turn ended at a limit that no person can raise: the next member would reach
     /// it as well. The client of the run is told before it ends.
     fn end_at_limit(&mut self, core: &mut Core, member: AgentId) {
-        let Some(reached) = core.trees.reached(|other| other == member) else { return };
+        let Some(reached) = core.trees().reached(|other| other == member) else { return };
         let Some(run) = self.assignments.get(&member).map(|assignment| assignment.run.clone()) else { return };
         if let Some(Origin::Client(client)) = self.run(&run).map(|run| run.wanted_by) {
-            let event = json!({"v": 1, "type": "limit", "text": reached.message(&core.roster)});
+            let event = json!({"v": 1, "type": "limit", "text": reached.message(core.roster())});
             core.emit(Event::ClientRunWent { client, event });
         }
         self.interrupt(&run, core.now());

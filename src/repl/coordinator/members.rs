@@ -57,7 +57,7 @@ fn plan_task(core: &mut Core, run: &RunId, origin: AgentId, plan: Plan) -> Resul
     let task = task.with_usual_model(usual_model);
     let models = task.members().iter().filter_map(|member| member.model.as_deref());
     for model in models.chain(judge.as_deref()) {
-        core.factory.endpoint(model)?;
+        core.factory_mut().endpoint(model)?;
     }
     Ok(task)
 }
@@ -78,7 +78,7 @@ impl Coordinator {
             aggregation: aggregation.name(),
             keeps_members: run_origin.fork_point.is_some(),
         };
-        core.store.begin_run(&new, core.clock.unix_ms())?;
+        core.store().begin_run(&new, core.clock().unix_ms())?;
         let pipeline = (!is_workflow && strategy == Strategy::Pipeline).then_some(None);
         let origin = run_origin.agent;
         self.runs.push(Run::new(id.clone(), task, run_origin, pipeline, retry));
@@ -169,7 +169,7 @@ fn free_name(core: &Core, member: &str) -> Result<String> {
     let stem = if plain.is_empty() { "member" } else { plain };
     let names = (1_u64..).map(|n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });
     for name in names.filter(|name| commands::checked_name(name).is_ok()) {
-        if matches!(core.store.find(&name)?, Found::None) {
+        if matches!(core.store().find(&name)?, Found::None) {
             return Ok(name);
         }
     }

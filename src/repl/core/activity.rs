@@ -4,55 +4,82 @@ use std::time::Duration;
 
 use crate::agent::{Agent, State, Wait};
 use crate::base::clock::Moment;
+use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text;
+use crate::domain::chunk::Status;
 use crate::domain::config::Config;
-use crate::repl::core::Core;
+use crate::repl::core::{Core, agent_gone};
 use crate::team::Gate;
 
-impl Core {
-    /// The agent whose work is shown for `focus`: itself, or the one that writes a summary for it.
-    pub(in crate::repl) fn worker(&self, focus: AgentId) -> AgentId {
-        let waits = |agent: &&Agent| agent.state() == State::Idle || matches!(agent.wait(), Wait::Compaction);
-        let agent = self.roster.get(focus).filter(waits);
-        agent.and_then(|agent| agent.helper).unwrap_or(focus)
-    }
+/// The agent whose work is shown for `focus`: itself, or the one that writes a summary for it.
+pub(in crate::repl) fn worker(core: &Core, focus: AgentId) -> AgentId {
+    let waits = |agent: &&Agent| agent.state() == State::Idle || matches!(agent.wait(), Wait::Compaction);
+    let agent = core.roster.get(focus).filter(waits);
+    agent.and_then(|agent| agent.helper).unwrap_or(focus)
+}
 
-    /// Whether an agent waits for its retry or for the end of its provider's pause.
-    pub(in crate::repl) fn is_held_up(&self, agent: AgentId) -> bool {
-        let waiting = self.roster.get(agent).filter(|agent| agent.state() == State::WaitingForLlm);
-        match waiting.map(Agent::wait) {
-            Some(Wait::Retry { .. }) => true,
-            Some(Wait::Slot) => matches!(self.send_queue.gate_of(agent, self.clock.now()), Some(Gate::Paused { .. })),
-            _ => false,
-        }
+/// Whether an agent waits for its retry or for the end of its provider's pause.
+pub(in crate::repl) fn is_held_up(core: &Core, agent: AgentId) -> bool {
+    let waiting = core.roster.get(agent).filter(|agent| agent.state() == State::WaitingForLlm);
+    match waiting.map(Agent::wait) {
+        Some(Wait::Retry { .. }) => true,
+        Some(Wait::Slot) => matches!(core.send_queue.gate_of(agent, core.clock.now()), Some(Gate::Paused { .. })),
+        _ => false,
     }
+}
 
-    /// The activity of an agent. `has_keys`: the reader can press keys, so the text names them.
-    pub(in crate::repl) fn activity(&self, focus: AgentId, has_keys: bool) -> String {
-        let worker = self.worker(focus);
-        let Some(agent) = self.roster.get(worker) else { return String::new() };
-        let members = self.roster.get(focus).and_then(|agent| agent.members_done());
-        if let Some((done, all)) = members.filter(|_| agent.state() == State::Idle) {
-            return format!("team: {done} of {all} done (Esc stops it)");
-        }
-        let now = self.clock.now();
-        let context = ActivityContext {
-            now,
-            position: self.send_queue.position_of(worker),
-            limit: self.config.working_limit,
-            gate: self.send_queue.gate_of(worker, now),
-            held: self.trees.held(worker).map(|reached| reached.activity()),
-            prepares: prepares(&self.config),
-            has_keys,
-        };
-        let text = describe(agent, &context);
-        match self.roster.get(focus) {
-            _ if worker == focus => text,
-            Some(agent) if agent.is_compacting() => format!("compacting: {text}"),
-            _ => format!("summary: {text}"),
-        }
+/// The activity of an agent. `has_keys`: the reader can press keys, so the text names them.
+pub(in crate::repl) fn activity(core: &Core, focus: AgentId, has_keys: bool) -> String {
+    let worker = worker(core, focus);
+    let Some(agent) = core.roster.get(worker) else { return String::new() };
+    let members = core.roster.get(focus).and_then(|agent| agent.members_done());
+    if let Some((done, all)) = members.filter(|_| agent.state() == State::Idle) {
+        return format!("team: {done} of {all} done (Esc stops it)");
     }
+    let now = core.clock.now();
+    let context = ActivityContext {
+        now,
+        position: core.send_queue.position_of(worker),
+        limit: core.config.working_limit,
+        gate: core.send_queue.gate_of(worker, now),
+        held: core.trees.held(worker).map(|reached| reached.activity()),
+        prepares: prepares(&core.config),
+        has_keys,
+    };
+    let text = describe(agent, &context);
+    match core.roster.get(focus) {
+        _ if worker == focus => text,
+        Some(agent) if agent.is_compacting() => format!("compacting: {text}"),
+        _ => format!("summary: {text}"),
+    }
+}
+
+/// The status of an agent; that of a closed one is idle.
+pub(in crate::repl) fn status(core: &Core, id: AgentId) -> Result<Status> {
+    if let Some(agent) = core.roster.get(id) {
+        return Ok(agent.status());
+    }
+    let row = core.store.agent(id)?.ok_or_else(agent_gone)?;
+    Ok(if row.is_running { Status::Idle } else { Status::Dead })
+}
+
+/// Whether an agent, an effect or an event is left to be handled.
+pub(in crate::repl) fn has_leftover(core: &Core) -> bool {
+    !core.roster.with_leftover().is_empty() || !core.outbox.is_empty() || !core.events.is_empty()
+}
+
+/// The agents whose work a person sees, and those that write summaries for them.
+pub(in crate::repl) fn set_watched(core: &mut Core, agents: impl Iterator<Item = AgentId>) {
+    let mut watched = std::mem::take(&mut core.watched);
+    watched.clear();
+    agents.for_each(|agent| watched.extend([agent, worker(core, agent)]));
+    core.watched = watched;
+}
+
+/// Whether a person sees the work of this agent.
+pub(in crate::repl) fn is_watched(core: &Core, agent: AgentId) -> bool {
+    core.watched.contains(&agent)
 }
 
 /// What an agent waits for, in words that do not change while it waits, and until when, if that is known.
@@ -107,7 +134,7 @@ const NEWS_AFTER: Duration = Duration::from_secs(10);
 
 /// Why the request of an agent, or of the one that writes a summary for it, waits.
 pub(in crate::repl) fn held_up(core: &Core, agent_id: AgentId) -> Option<HeldUp> {
-    let (now, agent_id) = (core.clock.now(), core.worker(agent_id));
+    let (now, agent_id) = (core.clock.now(), worker(core, agent_id));
     let agent = core.roster.get(agent_id)?;
     let (until, reason, is_fixed) = match (agent.wait(), core.send_queue.gate_of(agent_id, now)) {
         (Wait::Retry { at, error }, _) => (*at, error.message.clone(), true),

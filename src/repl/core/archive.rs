@@ -8,7 +8,7 @@ use crate::commands::{agent_called, archived_called};
 use crate::domain::chunk::Chunk;
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
-use crate::repl::core::{Core, agent_gone};
+use crate::repl::core::{Core, agent_gone, viewers};
 use crate::repl::event::Event;
 use crate::store::{AgentRow, NewAgent};
 
@@ -24,7 +24,7 @@ impl Core {
         if let Some(archived) = self.take_out(id, Some(adopter), true) {
             // The output of a `--print` run has ended with its result.
             let last = if archived.identity.is_print_run { None } else { Some(Chunk::Mark("archived".into())) };
-            self.keep_last_chunks(archived, last.as_slice());
+            viewers::keep_last_chunks(self, archived, last.as_slice());
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use crate::base::id::AgentId;
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::archive::require_at_rest;
-use crate::repl::core::{Core, agent_gone, drafts};
+use crate::repl::core::{Core, agent_gone, drafts, viewers};
 
 /// Deletes an agent with the messages that no other agent inherits, and confirms it at the agent where this was
 /// requested.
@@ -54,7 +54,7 @@ fn remove_everywhere(core: &mut Core, id: AgentId) -> Result<()> {
     if adopter.is_some() {
         core.trees.on_removed(&core.roster, id, core.clock.steady_ms());
         if let Some(removed) = core.take_out(id, adopter, false) {
-            core.keep_last_chunks(removed, &[Chunk::Mark("deleted".into()), Chunk::Status(Status::Dead)]);
+            viewers::keep_last_chunks(core, removed, &[Chunk::Mark("deleted".into()), Chunk::Status(Status::Dead)]);
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! The drafts of agents, in memory and in the store.
 
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::domain::draft::Draft;
 use crate::domain::drafts::DraftSlot;
 use crate::domain::flow::Origin;
@@ -8,7 +8,22 @@ use crate::repl::core::Core;
 
 /// The slot of the terminal that something came from.
 pub(in crate::repl) fn slot_of(core: &Core, origin: Origin) -> Option<DraftSlot> {
-    core.draft_slots.of(origin.terminal()?)
+    slot_at(core, origin.terminal()?)
+}
+
+/// The slot of a terminal.
+pub(in crate::repl) fn slot_at(core: &Core, at: TerminalId) -> Option<DraftSlot> {
+    core.draft_slots.of(at)
+}
+
+/// Gives a terminal the lowest free slot.
+pub(in crate::repl) fn attach(core: &mut Core, at: TerminalId) {
+    core.draft_slots.attach(at);
+}
+
+/// Frees the slot of a terminal.
+pub(in crate::repl) fn detach(core: &mut Core, at: TerminalId) {
+    core.draft_slots.detach(at);
 }
 
 /// Where a text goes that comes back to this origin.

@@ -36,23 +36,7 @@ impl Core {
 
     /// Reads an agent's conversation from the store unless it is in memory.
     pub(in crate::repl) fn load(&mut self, agent_id: AgentId) -> Result<()> {
-        self.load_before(agent_id, MessageId(i64::MAX))
-    }
-
-    /// Like [`Core::load`], without this message and later ones: they are about to be added.
-    pub(super) fn load_before(&mut self, agent_id: AgentId, first: MessageId) -> Result<()> {
-        if self.roster.get(agent_id).is_none_or(|agent| agent.inputs.history.is_some()) {
-            return Ok(());
-        }
-        let (mut messages, damaged) = self.store.replay(agent_id)?;
-        messages.retain(|message| message.id < first);
-        self.roster.with(agent_id, |agent| {
-            agent.inputs.history = Some(History::from_messages(messages));
-            for message in damaged {
-                agent.emit_aside(&Chunk::Error { kind: ErrorKind::Store.name().into(), message });
-            }
-        });
-        Ok(())
+        load_before(self, agent_id, MessageId(i64::MAX))
     }
 
     pub(in crate::repl) fn require_writable(&self) -> Result<()> {
@@ -136,4 +120,20 @@ pub(in crate::repl) fn count_context(core: &mut Core, agent_id: AgentId) {
         drop(core.load(agent_id));
     }
     core.roster.with(agent_id, Agent::count_context);
+}
+
+/// Like [`Core::load`], without this message and later ones: they are about to be added.
+pub(super) fn load_before(core: &mut Core, agent_id: AgentId, first: MessageId) -> Result<()> {
+    if core.roster.get(agent_id).is_none_or(|agent| agent.inputs.history.is_some()) {
+        return Ok(());
+    }
+    let (mut messages, damaged) = core.store.replay(agent_id)?;
+    messages.retain(|message| message.id < first);
+    core.roster.with(agent_id, |agent| {
+        agent.inputs.history = Some(History::from_messages(messages));
+        for message in damaged {
+            agent.emit_aside(&Chunk::Error { kind: ErrorKind::Store.name().into(), message });
+        }
+    });
+    Ok(())
 }

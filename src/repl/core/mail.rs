@@ -23,30 +23,30 @@ impl Core {
     /// Marks a message as read, the given one or else the oldest unread one, and returns it as text.
     pub(in crate::repl) fn read_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<String> {
         let mail = self.store.read_mail(agent_id, id, self.clock.unix_ms())?;
-        self.count_unread(agent_id)?;
+        count_unread(self, agent_id)?;
         match (mail, id) {
             (Some(mail), _) => Ok(format!("message {} from {}:\n{}", mail.id.0, self.name_of(mail.from), mail.body)),
             (None, Some(id)) => Err(Error::usage(format!("no mail with id {}", id.0))),
             (None, None) => Ok("no unread mail".into()),
         }
     }
-
-    fn count_unread(&mut self, agent_id: AgentId) -> Result<()> {
-        let unread = self.store.count_unread(agent_id)?;
-        self.roster.with(agent_id, |agent| {
-            agent.unread = unread;
-            agent.view.touch();
-        });
-        Ok(())
-    }
-
-    /// Whether an agent has ended, or is idle with an empty queue.
-    pub(in crate::repl) fn is_at_rest(&self, id: AgentId) -> bool {
-        self.roster.get(id).is_none_or(|agent| agent.state() == State::Idle && agent.queue.is_empty())
-    }
 }
 
 pub(in crate::repl) fn delete_mail(core: &mut Core, agent_id: AgentId, id: MailId) -> Result<()> {
     core.store.delete_mail(agent_id, id)?;
-    core.count_unread(agent_id)
+    count_unread(core, agent_id)
+}
+
+fn count_unread(core: &mut Core, agent_id: AgentId) -> Result<()> {
+    let unread = core.store.count_unread(agent_id)?;
+    core.roster.with(agent_id, |agent| {
+        agent.unread = unread;
+        agent.view.touch();
+    });
+    Ok(())
+}
+
+/// Whether an agent has ended, or is idle with an empty queue.
+pub(in crate::repl) fn is_at_rest(core: &Core, id: AgentId) -> bool {
+    core.roster.get(id).is_none_or(|agent| agent.state() == State::Idle && agent.queue.is_empty())
 }

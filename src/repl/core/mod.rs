@@ -6,30 +6,33 @@
 pub(super) mod activity;
 pub(super) mod archive;
 pub(super) mod begin;
+pub(super) mod context_lengths;
 pub(super) mod delete;
 pub(super) mod drafts;
 pub(in crate::repl) mod file_steps;
 pub(in crate::repl) mod files;
-mod limits;
+pub(super) mod limits;
 pub(super) mod log;
 pub(super) mod mail;
 pub(super) mod model;
 pub(super) mod programs;
 pub(super) mod queue;
 pub(super) mod remove;
+pub(super) mod restore;
+pub(super) mod rules;
 pub(super) mod spawn;
 pub(super) mod turns;
 pub(in crate::repl) mod unsaved;
 pub(super) mod viewers;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use crate::agent::{Agent, Context, Effect, Outbox, RecordedEvent, TracedEvent, Wake};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::commands::{self, CommandContext, TerminalInfo};
-use crate::domain::chunk::Status;
 use crate::domain::config::Config;
 use crate::domain::drafts::DraftSlots;
 use crate::domain::rule::Grant;
@@ -43,38 +46,38 @@ use crate::team::{AgentFactory, Branches, RequestLimits, Roster, SendQueue, Tree
 use crate::tools::Running;
 
 pub struct Core {
-    pub(super) config: Config,
-    pub(super) clock: Clock,
-    pub(super) reactor: Reactor,
-    pub(super) network: Network,
-    pub(super) waker: Wake,
-    pub(super) store: Store,
-    pub(super) roster: Roster,
-    pub(super) viewers: Viewers,
-    pub(super) factory: AgentFactory,
-    pub(super) send_queue: SendQueue,
-    pub(super) request_limits: RequestLimits,
-    pub(super) trees: Trees,
-    pub(super) comparisons: Comparisons,
-    pub(in crate::repl) branches: Branches,
-    pub(super) draft_slots: DraftSlots,
+    config: Config,
+    clock: Clock,
+    reactor: Reactor,
+    network: Network,
+    waker: Wake,
+    store: Store,
+    roster: Roster,
+    viewers: Viewers,
+    factory: AgentFactory,
+    send_queue: SendQueue,
+    request_limits: RequestLimits,
+    trees: Trees,
+    comparisons: Comparisons,
+    branches: Branches,
+    draft_slots: DraftSlots,
     /// The files of drafts, which go at the end if nothing refers to them.
     draft_files: Vec<DraftFile>,
     /// The rules that were given to all agents until the program exits.
-    pub(super) session_rules: Vec<Grant>,
+    session_rules: Vec<Grant>,
     /// Calls that were refused because the user may not be asked, for a run without a terminal.
-    pub(super) refused: Vec<(AgentId, String)>,
+    refused: Vec<(AgentId, String)>,
     /// Effects that were not applied yet.
     outbox: Outbox,
     /// Events that were not delivered yet.
     events: VecDeque<Event>,
     /// The agents whose work a person sees.
-    pub(in crate::repl) watched: BTreeSet<AgentId>,
+    watched: BTreeSet<AgentId>,
     /// Agents that are archived when they are idle.
     archiving: BTreeSet<AgentId>,
     /// Tool threads of removed agents, joined when they end.
-    pub(super) draining: Vec<Running>,
-    pub(in crate::repl) unsaved: unsaved::UnsavedWrites,
+    draining: Vec<Running>,
+    unsaved: unsaved::UnsavedWrites,
 }
 
 impl Core {
@@ -130,6 +133,65 @@ impl Core {
         self.roster.get(id)
     }
 
+    /// All agents in memory, listed or not.
+    pub fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// Calls `act` with one agent, which is shown again if that has touched it. Unlike in [`Core::with_agent`], it can
+    /// cause no effects.
+    pub fn edit<T>(&mut self, id: AgentId, act: impl FnOnce(&mut Agent) -> T) -> Option<T> {
+        self.roster.with(id, act)
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The limits of trees of agents.
+    pub(super) fn trees(&self) -> &Trees {
+        &self.trees
+    }
+
+    pub(super) fn trees_mut(&mut self) -> &mut Trees {
+        &mut self.trees
+    }
+
+    /// The agents whose requests wait to be sent.
+    pub(super) fn send_queue(&self) -> &SendQueue {
+        &self.send_queue
+    }
+
+    pub(super) fn send_queue_mut(&mut self) -> &mut SendQueue {
+        &mut self.send_queue
+    }
+
+    /// What makes agents: their endpoints and environments.
+    pub(super) fn factory(&self) -> &AgentFactory {
+        &self.factory
+    }
+
+    pub(super) fn factory_mut(&mut self) -> &mut AgentFactory {
+        &mut self.factory
+    }
+
+    pub(super) fn comparisons(&self) -> &Comparisons {
+        &self.comparisons
+    }
+
+    pub(super) fn comparisons_mut(&mut self) -> &mut Comparisons {
+        &mut self.comparisons
+    }
+
+    /// The git branches of directories, as far as they were read.
+    pub(super) fn branches(&self) -> &Branches {
+        &self.branches
+    }
+
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -155,6 +217,11 @@ impl Core {
 
     pub fn network(&self) -> &Network {
         &self.network
+    }
+
+    /// The network, with the reactor that watches its sockets.
+    pub fn network_and_reactor(&mut self) -> (&Network, &mut Reactor) {
+        (&self.network, &mut self.reactor)
     }
 
     /// Calls `act` with one agent, then registers the sockets of its connection before anything else can happen: the
@@ -196,16 +263,6 @@ impl Core {
         self.events.push_back(event);
     }
 
-    /// Whether an agent, an effect or an event is left to be handled.
-    pub(super) fn has_leftover(&self) -> bool {
-        !self.roster.with_leftover().is_empty() || !self.outbox.is_empty() || !self.events.is_empty()
-    }
-
-    /// Whether a tool thread is running whose wake could be lost.
-    pub(super) fn has_tool_threads(&self) -> bool {
-        !self.roster.with_live_tools().is_empty() || !self.draining.is_empty()
-    }
-
     /// Runs `work` in one transaction of the store, which is rolled back after an error. `work` must not change memory.
     pub(super) fn transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.store.begin()?;
@@ -225,22 +282,13 @@ impl Core {
             unix_ms: self.clock.unix_ms(),
             terminal_infos: terminals,
             clients: None,
-            activity: Box::new(|agent| self.activity(agent, false)),
+            activity: Box::new(|agent| activity::activity(self, agent, false)),
         }
     }
 
     /// The name of an agent, or its id; also of an agent that has ended.
     pub(super) fn name_of(&self, id: AgentId) -> String {
         self.command_context(id, Vec::new()).name_of(id)
-    }
-
-    /// The status of an agent; that of a closed one is idle.
-    pub(super) fn status(&self, id: AgentId) -> Result<Status> {
-        if let Some(agent) = self.roster.get(id) {
-            return Ok(agent.status());
-        }
-        let row = self.store.agent(id)?.ok_or_else(agent_gone)?;
-        Ok(if row.is_running { Status::Idle } else { Status::Dead })
     }
 
     /// Answers a tool call that waits for it.
@@ -254,12 +302,10 @@ impl Core {
     }
 }
 
-/// Gives all agents the current facts about their models.
-pub(in crate::repl) fn learn_facts(core: &mut Core) {
-    for id in core.roster.ids() {
-        let catalog = &core.config.catalog;
-        core.roster.with(id, |agent| agent.learn_facts(catalog));
-    }
+/// From now on other threads do not wake the loop.
+#[cfg(test)]
+pub(in crate::repl) fn lose_wakes(core: &mut Core) {
+    core.waker = std::sync::Arc::new(|| {});
 }
 
 pub(in crate::repl) fn agent_gone() -> Error {
@@ -272,6 +318,21 @@ pub(in crate::repl) fn agent_named(core: &Core, agent_id: AgentId, name: &str) -
         return core.roster.shown_parent(agent_id).ok_or_else(|| Error::usage("you have no parent"));
     }
     commands::agent_called_by_model(&core.roster, name)
+}
+
+/// The agents to serve now: at most so many with leftover work, and those with a tool thread, once in `poll` or when a
+/// thread may have woken the loop.
+pub(super) fn take_due(core: &mut Core, most: usize, is_woken: bool, poll: Duration) -> Vec<AgentId> {
+    let mut due = core.roster.take_leftover(most);
+    due.extend(core.roster.take_tools_due(is_woken, core.clock.now(), poll));
+    due
+}
+
+/// Reads the git branch of an agent's directory again.
+pub(super) fn refresh_branch(core: &mut Core, id: AgentId) {
+    if let Some(agent) = core.roster.get(id) {
+        core.branches.refresh(&agent.inputs.environment.working_directory);
+    }
 }
 
 /// Reads the git branch of an agent's directory, unless it is known.

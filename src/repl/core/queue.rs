@@ -116,3 +116,9 @@ pub(in crate::repl) fn retry_turn(core: &mut Core, origin: Origin, agent_id: Age
     core.start_turn(origin, agent_id, |agent, context| agent.begin_again(turn, context));
     Ok(())
 }
+
+/// Requests that have ended make room for others.
+pub(in crate::repl) fn settle_paces(core: &mut Core) {
+    let Core { clock, roster, send_queue, .. } = core;
+    send_queue.settle_paces(clock.now(), |agent| roster.get(agent).is_some_and(Agent::is_under_way));
+}

@@ -11,7 +11,7 @@ use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::domain::stream::Usage;
 use crate::repl::core::file_steps::keep_step;
-use crate::repl::core::{Core, agent_gone, drafts};
+use crate::repl::core::{Core, agent_gone, drafts, viewers};
 use crate::repl::event::Event;
 use crate::tools::Running;
 
@@ -63,7 +63,7 @@ impl Core {
         }
         self.save_unsaved(id)?;
         if let Some(closed) = self.remove(id, None) {
-            self.keep_last_chunks(closed, &[Chunk::Note("closed; loaded again at the next start".into())]);
+            viewers::keep_last_chunks(self, closed, &[Chunk::Note("closed; loaded again at the next start".into())]);
         }
         Ok(())
     }
@@ -165,7 +165,22 @@ fn drafts_of(removed: &Agent) -> Vec<(DraftSlot, String)> {
 fn remove_killed(core: &mut Core, victims: &[AgentId], adopter: AgentId) {
     for victim in victims {
         if let Some(removed) = core.take_out(*victim, Some(adopter), false) {
-            core.keep_last_chunks(removed, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
+            viewers::keep_last_chunks(core, removed, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
         }
     }
+}
+
+/// Whether a tool thread is running whose wake could be lost.
+pub(in crate::repl) fn has_tool_threads(core: &Core) -> bool {
+    !core.roster.with_live_tools().is_empty() || !core.draining.is_empty()
+}
+
+/// Waits for these tool threads to end, and joins them in [`Core::reap`].
+pub(in crate::repl) fn drain(core: &mut Core, running: impl IntoIterator<Item = Running>) {
+    core.draining.extend(running);
+}
+
+/// Whether the tool thread of a removed agent is running.
+pub(in crate::repl) fn is_draining(core: &Core) -> bool {
+    !core.draining.is_empty()
 }

@@ -22,6 +22,7 @@ use crate::domain::parameters::{Parameter, ParameterName};
 use crate::domain::scrollback::LineKind;
 use crate::domain::thinking::Thinking;
 use crate::repl::core::limits::{made_by, require_creation};
+use crate::repl::core::log::load_before;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 use crate::store::{Forked, NewAgent, Store};
@@ -209,7 +210,7 @@ impl Core {
         });
         if let Some(first) = first {
             // The child's history must not include the prompt, which begins its turn.
-            self.load_before(id, first.id)?;
+            load_before(self, id, first.id)?;
             self.start_turn(spec.origin, id, |child, context| child.begin(first, context));
         }
         Ok(id)
@@ -311,4 +312,9 @@ fn fork_point(store: &Store, parent: &Agent, inherit: Inherit) -> Result<Message
         (Inherit::BeforeTurn, Some(turn)) => MessageId(turn.0 - 1),
         _ => store.last_own_message(parent.id())?,
     })
+}
+
+/// Adds an agent that works for another, and is in no list.
+pub(in crate::repl) fn add_unlisted(core: &mut Core, agent: Agent) {
+    core.roster.add_unlisted(agent);
 }

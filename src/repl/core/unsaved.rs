@@ -59,19 +59,9 @@ pub(in crate::repl) struct UnsavedWrites {
 }
 
 impl UnsavedWrites {
-    /// The number of messages that are only in memory.
-    pub fn len(&self) -> usize {
-        self.waiting.iter().map(|unsaved| unsaved.bodies.len().max(1)).sum()
-    }
-
     /// Whether something of this agent is only in memory.
     pub fn has(&self, agent: AgentId) -> bool {
         self.waiting.iter().any(|unsaved| unsaved.agent == agent)
-    }
-
-    /// When the store is tried again.
-    pub fn deadline(&self) -> Option<Moment> {
-        self.retry_at
     }
 
     fn note_saved(&mut self, saved: Unsaved) {
@@ -132,6 +122,21 @@ impl Core {
         self.note(agent, LineKind::Note, "the changes kept in memory are saved now");
         Ok(())
     }
+}
+
+/// The number of messages that are only in memory.
+pub(in crate::repl) fn count(core: &Core) -> usize {
+    core.unsaved.waiting.iter().map(|unsaved| unsaved.bodies.len().max(1)).sum()
+}
+
+/// Whether something of this agent is only in memory.
+pub(in crate::repl) fn has(core: &Core, agent: AgentId) -> bool {
+    core.unsaved.has(agent)
+}
+
+/// When the store is tried again.
+pub(in crate::repl) fn deadline(core: &Core) -> Option<Moment> {
+    core.unsaved.retry_at
 }
 
 /// Keeps in memory what could not be stored. Returns the messages, which have the id of the previous message until

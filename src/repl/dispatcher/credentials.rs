@@ -15,7 +15,7 @@ use crate::agent::{Agent, Wait};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::endpoint::Credential;
-use crate::repl::core::Core;
+use crate::repl::core::{Core, remove};
 use crate::team::Roster;
 use crate::tools::Running;
 use crate::tools::key_command::KeyRun;
@@ -80,14 +80,14 @@ impl Credentials {
     pub(super) fn await_key(&mut self, core: &mut Core, agent: AgentId) {
         let Some(sender) = core.agent(agent) else { return };
         let (endpoint, environment) = (sender.inputs.endpoint.clone(), sender.inputs.environment.clone());
-        core.roster.with(agent, |agent| agent.await_key());
+        core.edit(agent, |agent| agent.await_key());
         let key = self.keys.entry(endpoint.provider.clone()).or_default();
         key.waiting.insert(agent);
         if key.run.is_some() {
             return;
         }
         key.runs += 1;
-        let limit: Duration = core.config.settings.key_timeout;
+        let limit: Duration = core.config().settings.key_timeout;
         let command = endpoint.key_command.as_deref().unwrap_or_default();
         match KeyRun::start(command, limit, environment, core.waker()) {
             Ok(run) => key.run = Some(run),
@@ -100,7 +100,7 @@ impl Credentials {
 
     pub(super) fn on_refused(&mut self, core: &mut Core, agent: AgentId, provider: &str, run: u64) {
         self.forget(provider, run);
-        if !waits_for_key(&core.roster, agent, provider) {
+        if !waits_for_key(core.roster(), agent, provider) {
             return;
         }
         if self.key(provider).is_some() {
@@ -115,11 +115,11 @@ impl Credentials {
             return;
         }
         for (provider, outcome, mut waiting) in self.take_ended() {
-            waiting.retain(|agent| waits_for_key(&core.roster, *agent, &provider));
+            waiting.retain(|agent| waits_for_key(core.roster(), *agent, &provider));
             deliver_key(core, &waiting, &outcome);
         }
-        let roster = &core.roster;
-        core.draining.extend(self.stop_unwanted(|agent, provider| waits_for_key(roster, agent, provider)));
+        let unwanted = self.stop_unwanted(|agent, provider| waits_for_key(core.roster(), agent, provider));
+        remove::drain(core, unwanted);
     }
 }
 

@@ -19,9 +19,9 @@ use crate::net::{Fetch, Fetched};
 use crate::provider::credentials;
 use crate::provider::list::{self, ListRequest};
 use crate::repl::component::Command;
+use crate::repl::core::context_lengths::keep_listed;
 use crate::repl::core::model::give_model;
-use crate::repl::core::{Core, learn_facts};
-use crate::store::{LearnedContext, Told};
+use crate::repl::core::{Core, model};
 
 /// How long a list is used.
 const KEPT: Duration = Duration::from_secs(60 * 60);
@@ -75,10 +75,7 @@ impl List {
         let Some(fetched) = self.details.as_ref().and_then(|(_, fetch)| fetch.take_result()) else { return };
         let (Some((model, _)), Ok((status, body))) = (self.details.take(), fetched) else { return };
         let facts = list::read_details(status, &body);
-        core.config.catalog.learn_details(provider, &model, facts);
-        core.factory.learn_details(provider, &model, facts);
-        learn_facts(core);
-        keep_listed(core, provider);
+        model::learn_details(core, provider, &model, facts);
     }
 }
 
@@ -116,8 +113,8 @@ impl ModelLists {
 
     /// Asks every provider that can be asked for its models, unless they are known.
     pub(super) fn start_all(&mut self, core: &Core) {
-        let used = core.config.endpoint.provider.as_str();
-        let entries = core.config.catalog.0.iter().filter(|entry| !entry.is_assumed || entry.name == used);
+        let used = core.config().endpoint.provider.as_str();
+        let entries = core.config().catalog.0.iter().filter(|entry| !entry.is_assumed || entry.name == used);
         for entry in entries.filter(|entry| entry.key_command.is_none() && entry.kind != "echo") {
             let key = entry.key.clone().map(|secret| Credential { secret, run: 0 });
             self.start(core, &entry.endpoint("any"), key.as_ref());
@@ -187,37 +184,13 @@ impl ModelLists {
 fn learn(core: &mut Core, provider: &str, fetched: Result<Fetched>) -> Result<()> {
     let (status, body) = fetched?;
     let models = list::read(status, &body)?;
-    core.config.catalog.learn(provider, models.clone());
-    core.factory.learn(provider, models);
-    learn_facts(core);
-    keep_listed(core, provider);
+    model::learn_listed(core, provider, models);
     Ok(())
-}
-
-/// Keeps the context lengths that this provider has listed of the models that agents use: the next run may send its first
-/// request before the list is there.
-fn keep_listed(core: &mut Core, provider: &str) {
-    let Some(entry) = core.config.catalog.0.iter().find(|entry| entry.name == provider) else { return };
-    let endpoints = core.roster.ids().into_iter().filter_map(|id| Some(&core.agent(id)?.inputs.endpoint));
-    let used: BTreeSet<&str> = endpoints.filter(|used| used.provider == provider).map(|used| &*used.model).collect();
-    let listed = entry.listed.iter().filter(|(name, _)| used.contains(name.as_str()));
-    let listed: Vec<(String, u64)> =
-        listed.filter_map(|(name, facts)| Some((format!("{provider}/{name}"), facts.context?))).collect();
-    let base_url = entry.base_url.clone();
-    for (model, limit) in listed {
-        if !core.config.catalog.restore_listed(&model, limit) {
-            continue;
-        }
-        let base_url = base_url.clone();
-        let learned = LearnedContext { model, base_url, told: Told::InList, limit, at: core.clock.unix_ms() };
-        // Without it the next run learns it from the list.
-        drop(core.store.keep_context(&learned));
-    }
 }
 
 /// The first model of a server, and how many it has.
 fn first_model(core: &Core, provider: &str) -> Option<(String, usize)> {
-    let entry = core.config.catalog.0.iter().find(|entry| entry.name == provider)?;
+    let entry = core.config().catalog.0.iter().find(|entry| entry.name == provider)?;
     let (model, _) = list::first_chat(&entry.listed)?;
     Some((format!("{provider}/{model}"), entry.listed.len()))
 }

@@ -18,7 +18,8 @@ use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::net::Lookup;
 use crate::repl::component::{Command, Component};
-use crate::repl::core::{Core, files};
+use crate::repl::core::queue::settle_paces;
+use crate::repl::core::{Core, activity, files, limits};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
 use crate::team::tree_path;
@@ -52,7 +53,7 @@ impl Dispatcher {
     fn first_in_queue(&self, core: &Core) -> Option<AgentId> {
         let now = core.now();
         let is_reachable = |provider: &str| !self.lookups.contains_key(provider);
-        if core.roster.at_work().len() < self.slots { core.send_queue.next(now, is_reachable) } else { None }
+        if core.roster().at_work().len() < self.slots { core.send_queue().next(now, is_reachable) } else { None }
     }
 
     fn next_in_queue(&self, core: &Core) -> Option<AgentId> {
@@ -63,7 +64,7 @@ impl Dispatcher {
     /// `focused` go first where the provider has refused requests.
     pub(super) fn send_next(&mut self, core: &mut Core, focused: impl Iterator<Item = AgentId>) -> bool {
         settle_paces(core);
-        if let Some(agent) = core.roster.next_to_start_tool(self.slots) {
+        if let Some(agent) = core.roster().next_to_start_tool(self.slots) {
             core.with_agent(agent, Agent::start_tools);
             return true;
         }
@@ -77,15 +78,15 @@ impl Dispatcher {
         while hold_back(core, next) || self.start_lookup(core, next) {
             next = self.next_in_queue(core)?;
         }
-        let provider = core.send_queue.provider_of(next)?;
-        let is_paced = core.send_queue.is_paced(provider);
-        let mut on_screen = focused.filter(|_| is_paced).map(|agent| core.worker(agent));
-        let agent = on_screen.find(|agent| core.send_queue.provider_of(*agent) == Some(provider)).unwrap_or(next);
+        let provider = core.send_queue().provider_of(next)?;
+        let is_paced = core.send_queue().is_paced(provider);
+        let mut on_screen = focused.filter(|_| is_paced).map(|agent| activity::worker(core, agent));
+        let agent = on_screen.find(|agent| core.send_queue().provider_of(*agent) == Some(provider)).unwrap_or(next);
         if agent != next && hold_back(core, agent) {
-            core.send_queue.leave(next);
+            core.send_queue_mut().leave(next);
             return Some(next);
         }
-        core.send_queue.leave(agent);
+        core.send_queue_mut().leave(agent);
         Some(agent)
     }
 
@@ -113,24 +114,24 @@ impl Dispatcher {
         if endpoint.model.is_empty() {
             return self.lists.find_model(core, agent, key.as_ref());
         }
-        if core.config.looks_up_models && endpoint.facts.context.is_none() && endpoint.kind != "echo" {
+        if core.config().looks_up_models && endpoint.facts.context.is_none() && endpoint.kind != "echo" {
             self.lists.start(core, &endpoint, key.as_ref());
         }
-        let limits = core.send_queue.on_sent(&endpoint.provider, agent, core.now());
+        let now = core.now();
+        let seen = core.send_queue_mut().on_sent(&endpoint.provider, agent, now);
         core.emit(Event::RequestSent { agent });
         if is_first_try(core, agent) {
-            core.request_limits.count_request(&core.roster, agent);
-            core.trees.count_request(&core.roster, agent);
+            limits::count_request(core, agent);
         }
         files::load(core, agent);
-        core.with_agent(agent, |agent, context| agent.send_request(key, limits, context));
+        core.with_agent(agent, |agent, context| agent.send_request(key, seen, context));
     }
 
     /// Ends the wait of an agent for its retry or for its provider's pause: its request is tried at once.
     pub(super) fn retry_now(core: &mut Core, agent: AgentId) -> Option<()> {
-        if core.is_held_up(agent) {
-            let provider = &core.roster.get(agent)?.inputs.endpoint.provider;
-            core.send_queue.end_pause(provider, core.clock.now());
+        if activity::is_held_up(core, agent) {
+            let (provider, now) = (core.agent(agent)?.inputs.endpoint.provider.clone(), core.now());
+            core.send_queue_mut().end_pause(&provider, now);
             core.with_agent(agent, Agent::retry_now)?;
         }
         Some(())
@@ -175,7 +176,7 @@ impl Dispatcher {
             let result = lookup.take_result();
             let is_open = result.is_none();
             if let Some(addresses) = result {
-                core.network.on_looked_up(lookup.host(), addresses, now);
+                core.network().on_looked_up(lookup.host(), addresses, now);
             }
             is_open
         });
@@ -199,12 +200,12 @@ impl Component for Dispatcher {
     }
 
     fn has_work(&self, core: &Core) -> bool {
-        self.next_in_queue(core).is_some() || core.roster.next_to_start_tool(self.slots).is_some()
+        self.next_in_queue(core).is_some() || core.roster().next_to_start_tool(self.slots).is_some()
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
         let now = core.now();
-        let pause = core.send_queue.deadline(now);
+        let pause = core.send_queue().deadline(now);
         let has_threads = self.credentials.is_running() || !self.lookups.is_empty() || self.lists.is_any_running();
         let poll = has_threads.then(|| (now + TOOL_POLL, WakeReason::Tools));
         pause.map(|at| (at, WakeReason::Pause)).into_iter().chain(poll).min_by_key(|(at, _)| *at)
@@ -213,7 +214,7 @@ impl Component for Dispatcher {
 
 /// Whether the limits of turns allow the next request of an agent.
 fn may_request(core: &Core, agent: AgentId) -> bool {
-    !is_first_try(core, agent) || core.request_limits.may_request(&core.roster, agent)
+    !is_first_try(core, agent) || limits::may_request(core, agent)
 }
 
 fn is_first_try(core: &Core, agent: AgentId) -> bool {
@@ -226,23 +227,18 @@ fn hold_back(core: &mut Core, agent: AgentId) -> bool {
     if !is_first_try(core, agent) {
         return false;
     }
-    let Some(reached) = core.trees.check_request(&core.roster, agent, core.clock.steady_ms()) else { return false };
-    core.send_queue.leave(agent);
-    core.trees.hold(agent, reached);
-    if core.trees.begin_to_ask(&reached) {
-        core.trees.close_question(&reached);
+    let Some(reached) = core.trees().check_request(core.roster(), agent, core.clock().steady_ms()) else {
+        return false;
+    };
+    core.send_queue_mut().leave(agent);
+    core.trees_mut().hold(agent, reached);
+    if core.trees_mut().begin_to_ask(&reached) {
+        core.trees_mut().close_question(&reached);
         // A summary agent is on no screen.
-        let shown_at = tree_path(&core.roster, agent).first().copied().unwrap_or(agent);
-        let message = format!("{}; /stop ends its work", reached.message(&core.roster));
+        let shown_at = tree_path(core.roster(), agent).first().copied().unwrap_or(agent);
+        let message = format!("{}; /stop ends its work", reached.message(core.roster()));
         core.note(shown_at, LineKind::Error, &message);
     }
-    core.roster.with(agent, |agent| agent.view.touch());
+    core.edit(agent, |agent| agent.view.touch());
     true
-}
-
-/// Requests that have ended make room for others.
-fn settle_paces(core: &mut Core) {
-    let (now, roster) = (core.now(), &core.roster);
-    let is_under_way = |agent| roster.get(agent).is_some_and(|agent| agent.is_under_way());
-    core.send_queue.settle_paces(now, is_under_way);
 }

@@ -57,7 +57,7 @@ impl Jobs {
             return false;
         }
         if self.start_compaction(core, agent, None, None) {
-            core.roster.with(agent, Agent::await_compaction);
+            core.edit(agent, Agent::await_compaction);
         } else {
             core.with_agent(agent, |agent, context| agent.on_compaction_ended(false, context));
         }
@@ -74,8 +74,7 @@ impl Jobs {
         let is_automatic = typed.is_none();
         let settings = core.config().settings;
         let planned = core
-            .roster
-            .with(agent, |agent| Some((agent.plan_compaction(goal, is_automatic, &settings)?, agent.summary_piece())));
+            .edit(agent, |agent| Some((agent.plan_compaction(goal, is_automatic, &settings)?, agent.summary_piece())));
         let Some((mut plan, piece)) = planned.flatten() else { return false };
         let Some(writer) = next_writer(core, agent, &mut plan, piece) else { return false };
         let keys = if is_automatic { "" } else { " (Esc cancels it)" };
@@ -143,8 +142,8 @@ impl Jobs {
         };
         let costs = job.costs.iter().cloned().map(Body::Usage);
         let rows = [Body::Compaction(Box::new(compaction))].into_iter().chain(costs).collect();
-        let now = core.clock.unix_ms();
-        match core.save_unsaved(job.agent).and_then(|()| core.store.append(job.agent, rows, now)) {
+        let now = core.clock().unix_ms();
+        match core.save_unsaved(job.agent).and_then(|()| core.store().append(job.agent, rows, now)) {
             Ok(messages) => {
                 count_usage(core, job.agent, &job.costs);
                 core.remember(job.agent, messages);
@@ -174,7 +173,7 @@ impl Jobs {
 
     fn end_compaction(&mut self, core: &mut Core, job: CompactionJob, is_stored: bool) {
         let waits = |agent: &Agent| agent.state() == State::WaitingForLlm && matches!(agent.wait(), Wait::Compaction);
-        core.roster.with(job.agent, |agent| agent.set_compacting(None));
+        core.edit(job.agent, |agent| agent.set_compacting(None));
         if job.typed.is_some() {
             self.compacted.push(job.agent);
         } else if core.agent(job.agent).is_some_and(waits) {
@@ -199,7 +198,7 @@ impl Jobs {
         let mut job = self.compactions.remove(index);
         let writer = core.remove(job.writer, None);
         job.costs.extend(writer.and_then(|writer| writer.usage_so_far()));
-        core.roster.with(agent, |agent| agent.set_compacting(None));
+        core.edit(agent, |agent| agent.set_compacting(None));
         Some(job)
     }
 
@@ -220,6 +219,6 @@ impl Jobs {
 fn next_writer(core: &mut Core, agent: AgentId, plan: &mut Plan, piece: usize) -> Option<AgentId> {
     let request = plan.request(piece)?;
     let writer = spawn_summary(core, agent, request)?;
-    core.roster.with(agent, |agent| agent.set_compacting(Some(writer)));
+    core.edit(agent, |agent| agent.set_compacting(Some(writer)));
     Some(writer)
 }

@@ -31,12 +31,12 @@ impl Jobs {
         is_json: bool,
     ) -> Result<()> {
         let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
-        let subject = ExportSubject::of(agent, core.clock.unix_ms());
+        let subject = ExportSubject::of(agent, core.clock().unix_ms());
         let file = agent.inputs.environment.working_directory.join(&path);
         let line = format!("/export {} {}", if is_json { "json" } else { "md" }, path.display());
-        let directory = core.store.directory().map(Path::to_owned);
+        let directory = core.store().directory().map(Path::to_owned);
         // A store without a file is in memory.
-        let known = if directory.is_none() { Some(core.store.full_log(agent_id)?) } else { None };
+        let known = if directory.is_none() { Some(core.store().full_log(agent_id)?) } else { None };
         let work = move |_: &Job| {
             let read = || -> Result<Log> { known.map_or_else(|| read_again(directory.as_deref(), agent_id), Ok) };
             let (messages, damaged) = read().map_err(|error| error.message)?;

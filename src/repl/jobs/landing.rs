@@ -25,19 +25,19 @@ impl Jobs {
         agent: AgentId,
         request: LandRequest,
     ) -> Result<()> {
-        let label = core.roster.label_of(agent);
+        let label = core.roster().label_of(agent);
         let none = || Error::usage(format!("{label} does not work in a git worktree of its own (/env worktree)"));
         let root = file_steps::worktree_of(core, agent).ok_or_else(none)?;
         let is_busy = |id: &AgentId| core.agent(*id).is_some_and(|agent| agent.state() != State::Idle);
-        let there = core.roster.iter().filter(|agent| agent.inputs.environment.worktree.as_ref() == Some(&root));
+        let there = core.roster().iter().filter(|agent| agent.inputs.environment.worktree.as_ref() == Some(&root));
         if let Some(busy) = there.map(|agent| agent.id()).find(is_busy) {
-            let label = core.roster.label_of(busy);
+            let label = core.roster().label_of(busy);
             return Err(Error::usage(format!("{label} is at work in the worktree: wait, or press Esc there")));
         }
         if self.tasks.is_running_in(Kind::Land, &root) {
             return Err(Error::usage("merge already in progress"));
         }
-        let environment = core.factory.environments.usual().environment;
+        let environment = core.factory_mut().environments.usual().environment;
         let line = line_of(core, shown_at, agent, &request);
         let (task, there) = ((Kind::Land, agent, Some(root.clone())), root.clone());
         let work = move |job: &Job| landing::land(&there, &request, &environment, job);
@@ -59,10 +59,10 @@ impl Jobs {
     ) -> Result<bool> {
         let Some(root) = file_steps::worktree_of(core, agent) else { return Ok(false) };
         let elsewhere = match file_steps::snapshots(core) {
-            Ok(snapshots) => other_changes(&core.store, &snapshots, agent, &root)?,
+            Ok(snapshots) => other_changes(core.store(), &snapshots, agent, &root)?,
             Err(_) => String::new(),
         };
-        let environment = core.factory.environments.usual().environment;
+        let environment = core.factory_mut().environments.usual().environment;
         let task = (Kind::Diff, agent, Some(root.clone()));
         let work = move |job: &Job| branch_diff::diff(&root, &environment, job);
         self.tasks.spawn(core, task, work, move |_, core, outcome| {

@@ -40,7 +40,7 @@ use crate::base::id::AgentId;
 use crate::domain::change::FileJob;
 use crate::domain::flow::Origin;
 use crate::repl::component::{Command, Component};
-use crate::repl::core::{Core, agent_gone};
+use crate::repl::core::{Core, agent_gone, remove};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
 use compaction::CompactionJob;
@@ -184,7 +184,7 @@ impl Component for Jobs {
     fn has_work(&self, core: &Core) -> bool {
         self.titles.can_start(core)
             || !self.unused_worktrees.is_empty()
-                && core.draining.is_empty()
+                && !remove::is_draining(core)
                 && !self.tasks.has_any(&[Kind::Land, Kind::Diff])
     }
 

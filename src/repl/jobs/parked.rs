@@ -25,7 +25,7 @@ pub(in crate::repl) struct Parked {
 impl Parked {
     /// It is about to be made or cancelled. If its line stays stored, the next start says that it was not made.
     pub(super) fn not_stored(mut self, core: &Core) -> Self {
-        let _ = self.stored.take().map(|id| core.store.drop_parked(id));
+        let _ = self.stored.take().map(|id| core.store().drop_parked(id));
         self
     }
 }
@@ -52,8 +52,8 @@ impl Jobs {
         }
         let line = line_of(&change);
         let stored = match &line {
-            Some(line) if !core.store.is_read_only() => {
-                Some(core.store.park_line(agent, line, core.clock.unix_ms())?)
+            Some(line) if !core.store().is_read_only() => {
+                Some(core.store().park_line(agent, line, core.clock().unix_ms())?)
             }
             _ => None,
         };
@@ -84,8 +84,8 @@ impl Jobs {
     pub(super) fn set_parked_line(&mut self, core: &Core, agent: AgentId, line: String) {
         let Some(parked) = self.parked.iter_mut().find(|parked| parked.agent == agent) else { return };
         if let Some(id) = parked.stored.take() {
-            let _ = core.store.drop_parked(id);
-            parked.stored = core.store.park_line(agent, &line, core.clock.unix_ms()).ok();
+            let _ = core.store().drop_parked(id);
+            parked.stored = core.store().park_line(agent, &line, core.clock().unix_ms()).ok();
         }
         parked.line = Some(line);
     }

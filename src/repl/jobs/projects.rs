@@ -33,7 +33,7 @@ impl Jobs {
         let Some(remote) = core.agent(agent).and_then(|agent| agent.inputs.environment.remote.clone()) else {
             return false;
         };
-        if core.factory.environments.knows_project(&remote) {
+        if core.factory().environments.knows_project(&remote) {
             return false;
         }
         let key = remote.project_key();
@@ -70,19 +70,18 @@ impl Jobs {
 
 /// Gives the project to the agents that work there.
 fn learn(core: &mut Core, remote: &Remote, project: RemoteProject) {
-    core.factory.environments.learn_project(remote, project);
-    for id in core.roster.ids() {
-        let environments = &core.factory.environments;
-        core.roster.with(id, |agent| {
+    core.factory_mut().environments.learn_project(remote, project);
+    for id in core.roster().ids() {
+        let is_there = |other: &Arc<Remote>| other.project_key() == remote.project_key();
+        let environment = core.agent(id).map(|agent| &agent.inputs.environment);
+        let there = environment.filter(|environment| environment.remote.as_ref().is_some_and(is_there));
+        let Some(mut environment) = there.cloned() else { continue };
+        core.factory().environments.instruct(Arc::make_mut(&mut environment));
+        core.edit(id, |agent| {
             let inputs = &mut agent.inputs;
-            let is_there = |other: &Arc<Remote>| other.project_key() == remote.project_key();
-            if inputs.environment.remote.as_ref().is_some_and(is_there) {
-                let has_own_instructions = *inputs.system != *inputs.environment.instructions;
-                let mut environment = Arc::clone(&inputs.environment);
-                environments.instruct(Arc::make_mut(&mut environment));
-                let system = (*environment.instructions).into();
-                inputs.move_to(environment, system, has_own_instructions);
-            }
+            let has_own_instructions = *inputs.system != *inputs.environment.instructions;
+            let system = (*environment.instructions).into();
+            inputs.move_to(environment, system, has_own_instructions);
         });
     }
 }

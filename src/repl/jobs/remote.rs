@@ -31,7 +31,7 @@ impl Jobs {
             return Err(Error::usage("another environment is already being entered: Esc cancels it"));
         }
         let place = spec.remote.clone().ok_or_else(|| Error::usage("no place is named"))?;
-        let connection = core.factory.environments.connection(&place, &directory)?;
+        let connection = core.factory_mut().environments.connection(&place, &directory)?;
         let note = match &spec.remote {
             Some(RemotePlace::Ssh { host, .. }) => format!("connecting to {host}"),
             _ => "starting the container (its image may have to be fetched)".to_owned(),
@@ -43,19 +43,19 @@ impl Jobs {
             move |job: &Job| reach(&place, &local, &shared, job)
         };
         self.tasks.spawn(core, (Kind::Connect, agent, None), work, move |jobs, core, outcome| {
-            core.roster.with(agent, |agent| agent.makes_worktree = false);
+            core.edit(agent, |agent| agent.makes_worktree = false);
             let entered = outcome.map_err(Error::usage).and_then(|(there, project)| {
                 let place = place.with_directory(&there);
                 // The connection is kept until the child has it.
                 let remote = Remote::new(place.clone(), &directory, connection);
-                core.factory.environments.learn_project(&remote, project);
+                core.factory_mut().environments.learn_project(&remote, project);
                 jobs.enter(core, (origin, agent), spec.at(place), directory)
             });
             if let Err(error) = entered {
                 core.note(agent, LineKind::Error, &error.message);
             }
         })?;
-        core.roster.with(agent, |agent| agent.makes_worktree = true);
+        core.edit(agent, |agent| agent.makes_worktree = true);
         Ok(())
     }
 
@@ -66,7 +66,7 @@ impl Jobs {
     pub(super) fn cancel_reaching(&mut self, core: &mut Core, agent: AgentId) {
         if self.is_reaching(agent) {
             self.tasks.cancel(Kind::Connect, agent);
-            core.roster.with(agent, |agent| agent.makes_worktree = false);
+            core.edit(agent, |agent| agent.makes_worktree = false);
             core.note(agent, LineKind::Note, "cancelled the environment");
         }
     }
@@ -83,7 +83,7 @@ impl Jobs {
             return self.park(core, origin, agent, Change::Environment(spec.to_string()));
         }
         let current = parent.inputs.environment.spec.clone();
-        let resolved = core.factory.environments.remote_environment(&spec, directory)?;
+        let resolved = core.factory_mut().environments.remote_environment(&spec, directory)?;
         if resolved.environment.spec == current {
             core.note(agent, LineKind::Note, &format!("this agent is already in {current}"));
             return Ok(());

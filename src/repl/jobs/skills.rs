@@ -46,7 +46,8 @@ impl Jobs {
 
     /// Looks for the skills of a new agent whose directory no agent had before.
     pub(super) fn find_skills_of_new(&mut self, core: &Core, agent: AgentId) {
-        let lacks = |agent: &Agent| core.factory.environments.lacks_skills(&agent.inputs.environment.working_directory);
+        let lacks =
+            |agent: &Agent| core.factory().environments.lacks_skills(&agent.inputs.environment.working_directory);
         if core.agent(agent).is_some_and(lacks) {
             self.find_skills(core, agent);
         }
@@ -56,14 +57,14 @@ impl Jobs {
 /// Gives the agents of a directory its skills, and tells one of them what has changed.
 fn learn(core: &mut Core, directory: PathBuf, agent: AgentId, list: SkillList) {
     let Some(before) = core.agent(agent).map(|agent| agent.inputs.environment.skills.clone()) else { return };
-    let is_new = core.factory.environments.lacks_skills(&directory);
+    let is_new = core.factory().environments.lacks_skills(&directory);
     if *before == list && !is_new {
         return;
     }
     let list = Arc::new(list);
-    core.factory.environments.learn_skills(directory.clone(), list.clone());
-    for id in core.roster.ids() {
-        core.roster.with(id, |agent| {
+    core.factory_mut().environments.learn_skills(directory.clone(), list.clone());
+    for id in core.roster().ids() {
+        core.edit(id, |agent| {
             let environment = &mut agent.inputs.environment;
             if environment.working_directory == directory && environment.skills != list {
                 Arc::make_mut(environment).set_skills(list.clone());

@@ -13,7 +13,7 @@ use crate::domain::scrollback::LineKind;
 use crate::domain::slice::{Cut, SUMMARY_SYSTEM, SliceSpec};
 use crate::domain::stream::Usage;
 use crate::repl::core::drafts::{return_line, return_refused};
-use crate::repl::core::spawn::{Inherit, Spawn, StagedChild};
+use crate::repl::core::spawn::{Inherit, Spawn, StagedChild, add_unlisted};
 use crate::repl::core::unsaved::Write;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::jobs::Jobs;
@@ -101,7 +101,7 @@ impl Jobs {
         let slice = self.slices.iter().find(|slice| slice.agent == agent);
         let missing = slice.map_or(0, |slice| slice.unwritten_summaries().count());
         let writer = slice.and_then(|slice| slice.unwritten_summaries().next()).map(|summary| summary.writer);
-        core.roster.with(agent, |agent| {
+        core.edit(agent, |agent| {
             agent.set_summaries(missing);
             agent.helper = writer;
         });
@@ -196,8 +196,8 @@ fn finish(core: &mut Core, slice: SliceJob) {
 /// Adds an agent that writes a summary for `agent`: in no list and no store. Returns its id.
 pub(super) fn spawn_summary(core: &mut Core, agent: AgentId, request: String) -> Option<AgentId> {
     let summary = AgentFactory::summary_agent(core.agent(agent)?, "summary", SUMMARY_SYSTEM);
-    let (id, created_at) = (summary.id(), core.clock.unix_ms());
-    core.roster.add_unlisted(summary);
+    let (id, created_at) = (summary.id(), core.clock().unix_ms());
+    add_unlisted(core, summary);
     let message = Message { id: MessageId(1), body: Body::User(request), created_at };
     core.with_agent(id, |summary, context| summary.begin(message, context));
     Some(id)
@@ -205,13 +205,13 @@ pub(super) fn spawn_summary(core: &mut Core, agent: AgentId, request: String) ->
 
 /// Adds tokens to an agent's usage that summary agents used for it.
 pub(super) fn count_usage(core: &mut Core, agent: AgentId, costs: &[Usage]) {
-    core.roster.with(agent, |agent| costs.iter().for_each(|cost| agent.used.add(cost)));
+    core.edit(agent, |agent| costs.iter().for_each(|cost| agent.used.add(cost)));
 }
 
 /// Stores the tokens that summary agents used for an agent that was removed.
 pub(super) fn count_usage_of_removed(core: &mut Core, agent: AgentId, costs: Vec<Usage>) {
-    let Err(error) = core.store.add_usage(agent, costs, core.clock.unix_ms()) else { return };
-    if let Some(root) = core.roster.nth(0) {
+    let Err(error) = core.store().add_usage(agent, costs, core.clock().unix_ms()) else { return };
+    if let Some(root) = core.roster().nth(0) {
         core.note(root, LineKind::Error, &format!("the cost of a summary was not saved: {error}"));
     }
 }

@@ -15,6 +15,7 @@ use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::domain::title::title;
 use crate::repl::core::Core;
+use crate::repl::core::spawn::add_unlisted;
 use crate::repl::core::unsaved::Write;
 use crate::repl::jobs::slice::count_usage;
 use crate::team::AgentFactory;
@@ -61,7 +62,7 @@ impl Titles {
     /// A turn begins: it does not wait for a title.
     pub fn on_turn_started(&mut self, core: &mut Core, id: AgentId) {
         let is_its_own = self.job.as_ref().is_some_and(|job| job.writer == id);
-        if !is_its_own && core.roster.at_work().len() >= core.config().working_limit {
+        if !is_its_own && core.roster().at_work().len() >= core.config().working_limit {
             self.cancel(core);
         }
     }
@@ -82,7 +83,7 @@ impl Titles {
     }
 
     pub fn can_start(&self, core: &Core) -> bool {
-        let at_work = core.roster.at_work().len();
+        let at_work = core.roster().at_work().len();
         self.job.is_none() && !self.waiting.is_empty() && (at_work == 0 || at_work + 1 < core.config().working_limit)
     }
 
@@ -116,8 +117,8 @@ impl Titles {
         let text = title(line.trim_matches(['"', '*', '#', ' ']));
         if !text.is_empty() && core.agent(job.agent).is_some() {
             // Without it the next process shows the first words.
-            drop(core.store.set_title(job.agent, &text));
-            core.roster.with(job.agent, |agent| agent.title = text);
+            drop(core.store().set_title(job.agent, &text));
+            core.edit(job.agent, |agent| agent.title = text);
         }
     }
 
@@ -135,13 +136,13 @@ impl Titles {
 /// Asks for a title of this conversation, if it has had one exchange and has none.
 fn begin(core: &mut Core, id: AgentId) -> Option<AgentId> {
     let model = core.config().title_model.clone()?;
-    let (said, answered) = core.store.untitled_exchange(id).ok().flatten()?;
-    let endpoint = core.factory.endpoint(&model).ok()?;
+    let (said, answered) = core.store().untitled_exchange(id).ok().flatten()?;
+    let endpoint = core.factory_mut().endpoint(&model).ok()?;
     let mut writer = AgentFactory::summary_agent(core.agent(id)?, "title", SYSTEM);
     writer.inputs.endpoint = endpoint;
     (writer.inputs.parameters, writer.inputs.thinking) = (Parameters::default(), Thinking::Unspecified);
-    let (writer_id, created_at) = (writer.id(), core.clock.unix_ms());
-    core.roster.add_unlisted(writer);
+    let (writer_id, created_at) = (writer.id(), core.clock().unix_ms());
+    add_unlisted(core, writer);
     let request = format!("<user>\n{said}\n</user>\n<assistant>\n{answered}\n</assistant>");
     let message = Message { id: MessageId(1), body: Body::User(request), created_at };
     core.with_agent(writer_id, |writer, context| writer.begin(message, context));

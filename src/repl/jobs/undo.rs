@@ -32,7 +32,7 @@ impl Jobs {
             // Without a person, a stored question stays open, and nothing of the agent runs.
             let is_parked = !core.config().settings.is_interactive
                 && found.question().is_some()
-                && !core.roster.with_live_tools().contains(&agent);
+                && !core.roster().with_live_tools().contains(&agent);
             if !is_parked {
                 core.require_idle(agent)?;
             }
@@ -41,14 +41,14 @@ impl Jobs {
             return Err(Error::usage("an undo of this agent is under way: wait until it is done"));
         }
         let snapshots = file_steps::snapshots(core)?;
-        let undo = plan(&core.store, agent, request)?;
+        let undo = plan(core.store(), agent, request)?;
         let (before, kept) = (MessageId(undo.message), snapshots.clone());
         // If the loop ends meanwhile, the next start takes the journal up.
         let work = move |_: &Job| Ok(snapshots::undo(&kept, undo));
         self.tasks.spawn(core, (Kind::Undo, agent, None), work, move |_, core, outcome| {
             let lost = |_| UndoOutcome::Failed("internal error; the next start completes it".into());
             let command = if matches!(origin, Origin::Client(_)) { IN_SHELL } else { IN_CHAT };
-            let undone = conclude(&core.store, &snapshots, before, outcome.unwrap_or_else(lost), command);
+            let undone = conclude(core.store(), &snapshots, before, outcome.unwrap_or_else(lost), command);
             let undone = undone.map(|undone| {
                 file_steps::tell_model(core, agent, undone.for_model);
                 undone.text
@@ -70,11 +70,11 @@ impl Jobs {
 /// Completes the undos that an earlier process left unfinished. Returns a note for each; its agent shows it too.
 pub(in crate::repl) fn take_up(core: &mut Core) -> Vec<String> {
     let Ok(snapshots) = file_steps::snapshots(core) else { return Vec::new() };
-    if core.store.is_read_only() {
+    if core.store().is_read_only() {
         return Vec::new();
     }
-    let root = core.roster.nth(0);
-    let done = take_up_journals(&core.store, &snapshots, IN_CHAT);
+    let root = core.roster().nth(0);
+    let done = take_up_journals(core.store(), &snapshots, IN_CHAT);
     for (agent, note) in &done {
         let shown_at = if core.agent(*agent).is_some() { Some(*agent) } else { root };
         shown_at.into_iter().for_each(|at| core.note(at, LineKind::Note, note));

@@ -13,7 +13,7 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::core::drafts::return_refused;
 use crate::repl::core::file_steps::tell_model;
 use crate::repl::core::spawn::{Inherit, Spawn};
-use crate::repl::core::{Core, agent_gone};
+use crate::repl::core::{Core, agent_gone, remove};
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::tasks::Kind;
 use crate::store::AgentRow;
@@ -43,7 +43,7 @@ impl Jobs {
             return self.park(core, origin, agent, Change::Environment(spec));
         }
         let current = parent.inputs.environment.clone();
-        match core.factory.environments.find(&spec, &current)? {
+        match core.factory_mut().environments.find(&spec, &current)? {
             Resolution::Ready(resolved) if resolved.environment.spec == current.spec => {
                 core.note(agent, LineKind::Note, &format!("this agent is already in {}", current.spec));
                 Ok(())
@@ -65,16 +65,16 @@ impl Jobs {
         if self.is_making_worktree(agent) {
             return Err(Error::usage("a worktree is already being created: Esc cancels it"));
         }
-        let root = core.factory.environments.new_worktree_path(AgentId::random())?;
-        core.factory.environments.note_origin(&root, &directory)?;
-        let environment = core.factory.environments.usual().environment;
+        let root = core.factory_mut().environments.new_worktree_path(AgentId::random())?;
+        core.factory_mut().environments.note_origin(&root, &directory)?;
+        let environment = core.factory_mut().environments.usual().environment;
         core.note(agent, LineKind::Note, &format!("creating a git worktree of {}", directory.display()));
         let (task, there) = ((Kind::AddWorktree, agent, Some(root.clone())), root.clone());
         let work = move |job: &Job| worktree::add(&directory, &there, &environment, job);
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
             jobs.on_worktree_made(core, (origin, agent), &spec, root, outcome);
         })?;
-        core.roster.with(agent, |agent| agent.makes_worktree = true);
+        core.edit(agent, |agent| agent.makes_worktree = true);
         Ok(())
     }
 
@@ -85,7 +85,7 @@ impl Jobs {
     pub(super) fn cancel_worktree(&mut self, core: &mut Core, agent: AgentId) {
         if self.is_making_worktree(agent) {
             self.tasks.cancel(Kind::AddWorktree, agent);
-            core.roster.with(agent, |agent| agent.makes_worktree = false);
+            core.edit(agent, |agent| agent.makes_worktree = false);
             core.note(agent, LineKind::Note, "cancelled the worktree");
         }
     }
@@ -95,13 +95,13 @@ impl Jobs {
         if root.exists() {
             self.release_worktree(root, agent);
         } else {
-            core.factory.environments.forget_origin(&root);
+            core.factory_mut().environments.forget_origin(&root);
         }
     }
 
     /// Starts the removal of unused worktrees, once no tool of a removed agent can write there.
     pub(super) fn remove_unused_worktrees(&mut self, core: &mut Core) {
-        if core.draining.is_empty() && !self.tasks.has_any(&[Kind::Land, Kind::Diff]) {
+        if !remove::is_draining(core) && !self.tasks.has_any(&[Kind::Land, Kind::Diff]) {
             for UnusedWorktree { root, adopter } in std::mem::take(&mut self.unused_worktrees) {
                 self.remove_worktree(core, root, adopter);
             }
@@ -116,11 +116,11 @@ impl Jobs {
         root: PathBuf,
         made: Outcome<Added>,
     ) {
-        core.roster.with(agent, |agent| agent.makes_worktree = false);
+        core.edit(agent, |agent| agent.makes_worktree = false);
         let Added { directory, incomplete } = match made {
             Ok(added) => added,
             Err(why) => {
-                core.factory.environments.forget_origin(&root);
+                core.factory_mut().environments.forget_origin(&root);
                 core.note(agent, LineKind::Error, &format!("cannot create a worktree: {why}"));
                 return return_refused(core, agent, origin, &format!("/env {spec}"));
             }
@@ -133,7 +133,7 @@ impl Jobs {
         if !incomplete.is_empty() {
             let is_there = |agent: &&Agent| agent.inputs.environment.worktree.as_ref() == Some(&root);
             // Until the tools are done there is no child.
-            let shown_at = core.roster.iter().find(is_there).map_or(agent, Agent::id);
+            let shown_at = core.roster().iter().find(is_there).map_or(agent, Agent::id);
             core.note(shown_at, LineKind::Mark, &incomplete);
             tell_model(core, shown_at, (shown_at != agent).then(|| format!("In this worktree {incomplete}.")));
         }
@@ -144,11 +144,11 @@ impl Jobs {
     /// Finds worktrees of agents that were never stored because the program crashed. A read-only process leaves them alone:
     /// another process may be creating them.
     pub(in crate::repl) fn find_unused_worktrees(&mut self, core: &mut Core, adopter: AgentId) {
-        if core.store.is_read_only() {
+        if core.store().is_read_only() {
             return;
         }
-        for (id, root) in core.factory.environments.worktrees() {
-            if core.store.agent(id) == Ok(None) {
+        for (id, root) in core.factory().environments.worktrees() {
+            if core.store().agent(id) == Ok(None) {
                 self.release_worktree(root, adopter);
             }
         }
@@ -166,24 +166,24 @@ impl Jobs {
     pub(super) fn release_for(&mut self, core: &Core, change: &Change, adopter: AgentId) {
         let Change::Environment(text) = change else { return };
         let directory = text.parse::<EnvironmentSpec>().ok().and_then(|spec| spec.directory);
-        let root = directory.and_then(|path| core.factory.environments.worktree_around(path.as_ref()));
+        let root = directory.and_then(|path| core.factory().environments.worktree_around(path.as_ref()));
         if let Some(root) = root {
             self.release_worktree(root, adopter);
         }
     }
 
     fn remove_worktree(&mut self, core: &mut Core, root: PathBuf, agent: AgentId) {
-        if core.roster.iter().any(|agent| agent.inputs.environment.worktree.as_ref() == Some(&root))
+        if core.roster().iter().any(|agent| agent.inputs.environment.worktree.as_ref() == Some(&root))
             || has_archived_agent(core, &root)
         {
             return;
         }
-        let environment = core.factory.environments.usual().environment;
+        let environment = core.factory_mut().environments.usual().environment;
         let (task, there) = ((Kind::RemoveWorktree, agent, Some(root.clone())), root.clone());
         let work = move |job: &Job| worktree::remove(&there, &environment, job);
         let removed = self.tasks.spawn(core, task, work, move |_, core, outcome| {
             if !root.exists() {
-                core.factory.environments.forget_origin(&root);
+                core.factory_mut().environments.forget_origin(&root);
             }
             let (Ok(text) | Err(text)) = outcome;
             core.note(agent, LineKind::Note, &text);
@@ -200,7 +200,7 @@ fn has_archived_agent(core: &Core, root: &Path) -> bool {
         let spec = row.environment.as_deref().and_then(|text| text.parse::<EnvironmentSpec>().ok());
         spec.and_then(|spec| spec.directory).is_some_and(|directory| Path::new(&directory).starts_with(root))
     };
-    core.store.archived_agents().map_or(true, |archived| archived.agents.iter().any(is_there))
+    core.store().archived_agents().map_or(true, |archived| archived.agents.iter().any(is_there))
 }
 
 /// Creates a child in an environment that is ready.
@@ -225,7 +225,7 @@ pub(super) fn spawn_in(core: &mut Core, origin: Origin, parent: AgentId, resolve
 fn id_of_worktree(core: &Core, worktree: Option<&PathBuf>) -> Result<Option<AgentId>> {
     let id = worktree.and_then(|root| root.file_name()?.to_str()?.parse().ok());
     Ok(match id {
-        Some(id) if core.store.agent(id)?.is_none() => Some(id),
+        Some(id) if core.store().agent(id)?.is_none() => Some(id),
         _ => None,
     })
 }

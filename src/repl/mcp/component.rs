@@ -19,7 +19,7 @@ impl Component for Mcp {
     fn on_ready(&mut self, ready: &[Ready], core: &mut Core) -> Result<()> {
         let now = core.now();
         for item in ready {
-            let Core { reactor, network, .. } = &mut *core;
+            let (network, reactor) = core.network_and_reactor();
             match item.source {
                 Source::Mcp(source) => {
                     let Some((number, port)) = self.sources.get(&source).copied() else { continue };

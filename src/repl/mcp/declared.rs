@@ -71,7 +71,7 @@ impl Mcp {
     /// The servers that are for an agent. Of several with the same name the first counts.
     pub(super) fn declared_for(&self, core: &Core, agent: AgentId) -> Vec<(Key, McpServer)> {
         let Some(known) = core.agent(agent) else { return Vec::new() };
-        let is_owner = |owner: AgentId| owner == agent || core.roster.is_ancestor(owner, agent);
+        let is_owner = |owner: AgentId| owner == agent || core.roster().is_ancestor(owner, agent);
         let of_clients = self.of_clients.values().filter(|(owner, _)| is_owner(*owner));
         let all = core.config().mcp.iter().chain(of_clients.flat_map(|(_, servers)| servers));
         let mut found: Vec<(Key, McpServer)> = Vec::new();

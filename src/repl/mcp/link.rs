@@ -29,13 +29,13 @@ impl Link {
 
     /// Sends the messages of the session, and reads what was received.
     pub(super) fn drive(&mut self, core: &mut Core, next_number: impl FnMut() -> u64) -> Result<()> {
-        let now = core.now();
-        let Core { network, reactor, waker, .. } = core;
+        let (now, waker) = (core.now(), core.waker());
+        let (network, reactor) = core.network_and_reactor();
         match self {
             Self::Pipe(process) => process.write(reactor),
             Self::Http(http) => {
                 http.step((network, reactor), now)?;
-                http.write((network, reactor), now, waker, next_number)
+                http.write((network, reactor), now, &waker, next_number)
             }
         }
     }
@@ -74,7 +74,7 @@ impl Link {
     /// Ends it without waiting. A process is over later.
     pub(super) fn end(self, core: &mut Core, until: Moment) -> Option<Ending> {
         match self {
-            Self::Pipe(process) => Some(process.end(until, &mut core.reactor)),
+            Self::Pipe(process) => Some(process.end(until, core.reactor())),
             Self::Http(http) => {
                 let now = core.now();
                 http.end(core.reactor(), now);

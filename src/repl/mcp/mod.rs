@@ -244,7 +244,7 @@ impl Mcp {
         let Some(server) = self.servers.get_mut(&number) else { return };
         let era = self.eras.get(&server.declaration.transport.about()).copied();
         let session = Session::start(server.declaration.clone(), era, true, core.now());
-        match Process::new(started, session, numbers, &mut core.reactor) {
+        match Process::new(started, session, numbers, core.reactor()) {
             Ok(process) => {
                 self.sources.extend(process.sources().map(|(source, port)| (source, (number, port))));
                 server.state = State::Running(Link::Pipe(Box::new(process)));
@@ -339,7 +339,7 @@ impl Mcp {
         let resources: Vec<McpResource> =
             mine().flat_map(|server| server.resources.iter().chain(&server.templates)).cloned().collect();
         let prompts: Vec<McpPrompt> = mine().flat_map(|server| &server.prompts).cloned().collect();
-        core.roster.with(agent, |agent| {
+        core.edit(agent, |agent| {
             let known = &agent.inputs.environment;
             if *known.mcp_tools != *tools || *known.mcp_resources != *resources || *known.mcp_prompts != *prompts {
                 let known = Arc::make_mut(&mut agent.inputs.environment);

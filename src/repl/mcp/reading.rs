@@ -170,7 +170,7 @@ impl Readings {
         let over: Vec<Reading> = self.open.extract_if(.., is_over).collect();
         for agent in readers {
             let is_reading = self.open.iter().any(|reading| reading.agent == agent);
-            core.roster.with(agent, |agent| agent.view.is_reading = is_reading);
+            core.edit(agent, |agent| agent.view.is_reading = is_reading);
         }
         for reading in over {
             if let Outcome::Draft(_) = reading.outcome() {
@@ -224,7 +224,7 @@ impl Item {
 pub(super) fn mentions(text: &str, core: &Core) -> Vec<Mention> {
     let names: Vec<&str> = core.config().mcp.iter().map(|server| server.name.as_str()).collect();
     let is_known = |server: &str, uri: &str| {
-        let mut known = core.roster.iter().flat_map(|agent| agent.inputs.environment.mcp_resources.iter());
+        let mut known = core.roster().iter().flat_map(|agent| agent.inputs.environment.mcp_resources.iter());
         known.any(|known| known.server == server && known.uri == uri)
     };
     mentions_of(text, &names, &is_known)

@@ -82,7 +82,7 @@ impl Preparing {
         let images = std::mem::take(&mut *self.images.lock().unwrap_or_else(PoisonError::into_inner));
         let ToolResult { mut content, is_error, .. } = self.running.collect();
         for image in images {
-            if let Err(error) = core.store.put_attachment(&image.digest, image.media_type, &image.bytes) {
+            if let Err(error) = core.store().put_attachment(&image.digest, image.media_type, &image.bytes) {
                 content.push_str(&format!("\n[an image was not stored: {}]", error.message));
             }
         }

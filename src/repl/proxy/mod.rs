@@ -172,7 +172,7 @@ impl Proxy {
     /// A second listener comes if the first helper failed after it had sent one.
     fn listen(&mut self, core: &mut Core, id: u64, listener: TcpListener) {
         self.stop_listening(core, id);
-        let socket = self.watch(&mut core.reactor, Socket::Listener(id), listener.as_raw_fd());
+        let socket = self.watch(core.reactor(), Socket::Listener(id), listener.as_raw_fd());
         let Some(call) = self.calls.get_mut(&id) else { return };
         call.listener = socket.map(|socket| (listener, socket));
         call.may_accept = true;
@@ -180,7 +180,7 @@ impl Proxy {
 
     fn stop_listening(&mut self, core: &mut Core, id: u64) {
         if let Some((listener, socket)) = self.calls.get_mut(&id).and_then(|call| call.listener.take()) {
-            self.unwatch(&mut core.reactor, socket);
+            self.unwatch(core.reactor(), socket);
             drop(listener);
         }
     }
@@ -191,7 +191,7 @@ impl Proxy {
         clients.into_iter().for_each(|client| self.close(core, client));
         self.stop_listening(core, id);
         if let Some(call) = self.calls.remove(&id) {
-            self.unwatch(&mut core.reactor, call.control_socket);
+            self.unwatch(core.reactor(), call.control_socket);
         }
     }
 
@@ -226,7 +226,7 @@ impl Proxy {
 
     fn add(&mut self, core: &mut Core, call: u64, connection: Connection) {
         let id = self.next_number();
-        let Some(socket) = self.watch(&mut core.reactor, Socket::Client(id), connection.client_fd()) else { return };
+        let Some(socket) = self.watch(core.reactor(), Socket::Client(id), connection.client_fd()) else { return };
         self.connections.insert(id, Client { call, connection, socket, server: None });
         self.calls.entry(call).and_modify(|call| call.connections += 1);
         self.awake.insert(id);
@@ -268,10 +268,10 @@ impl Proxy {
         }
         client.server = None;
         if let Some((_, socket)) = before {
-            self.unwatch(&mut core.reactor, socket);
+            self.unwatch(core.reactor(), socket);
         }
         let Some((number, fd)) = now else { return };
-        match self.watch(&mut core.reactor, Socket::Server(id), fd) {
+        match self.watch(core.reactor(), Socket::Server(id), fd) {
             Some(socket) => {
                 self.connections.entry(id).and_modify(|client| client.server = Some((number, socket)));
             }
@@ -282,9 +282,9 @@ impl Proxy {
     fn close(&mut self, core: &mut Core, id: u64) {
         let Some(client) = self.connections.remove(&id) else { return };
         self.awake.remove(&id);
-        self.unwatch(&mut core.reactor, client.socket);
+        self.unwatch(core.reactor(), client.socket);
         if let Some((_, socket)) = client.server {
-            self.unwatch(&mut core.reactor, socket);
+            self.unwatch(core.reactor(), socket);
         }
         self.calls.entry(client.call).and_modify(|call| call.connections -= 1);
         // Descriptors are free again.
@@ -299,7 +299,7 @@ impl Proxy {
 
     fn take_addresses(&mut self, core: &mut Core) {
         let now = core.now();
-        for (waiting, addresses) in self.lookups.poll(&core.waker) {
+        for (waiting, addresses) in self.lookups.poll(&core.waker()) {
             for id in waiting {
                 if let Some(client) = self.connections.get_mut(&id) {
                     client.connection.on_addresses(&addresses, now);
@@ -344,7 +344,7 @@ impl Component for Proxy {
 
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
         while let Ok(new) = self.incoming.try_recv() {
-            self.begin(&mut core.reactor, new);
+            self.begin(core.reactor(), new);
         }
         if self.calls.is_empty() {
             // Their connections are closed.

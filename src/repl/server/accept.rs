@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use crate::base::id::ClientId;
 use crate::domain::wire::LONGEST_LINE;
 use crate::reactor::Source;
-use crate::repl::core::Core;
+use crate::repl::core::{Core, limits};
 use crate::repl::timeout::ACCEPT_PAUSE;
 use crate::socket::Connection;
 
@@ -106,7 +106,7 @@ impl Server {
         self.set_state(core, id, ClientState::Idle);
         core.reactor().unwatch(Source::Client(id.0));
         let counted = self.clients.remove(&id).and_then(|client| client.counted);
-        counted.map(|agent| core.request_limits.end_turn(agent));
+        counted.map(|agent| limits::end_turn(core, agent));
         // A client may wait for a descriptor that is free now.
         self.may_accept = self.is_listening();
         self.pause = None;

@@ -25,7 +25,7 @@ use crate::base::text;
 use crate::domain::wire::{LONGEST_LINE, Request, Response, TerminalFacts};
 use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::component::{Command, Component};
-use crate::repl::core::Core;
+use crate::repl::core::{Core, limits, viewers};
 use crate::repl::event::Event;
 use crate::repl::timeout::WakeReason;
 use crate::socket::{Line, Listener};
@@ -144,7 +144,7 @@ impl Server {
 
     /// Sends the response when everything that was stored until now is on the disk; an error if it never will be.
     pub(super) fn finish_stored(&mut self, core: &mut Core, id: ClientId, response: Response) {
-        let ticket = core.store.ticket();
+        let ticket = core.store().ticket();
         self.set_state(core, id, ClientState::Syncing { ticket, response });
         self.check_sync(core, id);
     }
@@ -154,7 +154,7 @@ impl Server {
         let Some(ClientState::Syncing { ticket, response }) = self.clients.get(&id).map(|client| &client.state) else {
             return;
         };
-        let response = match core.store.durability(*ticket) {
+        let response = match core.store().durability(*ticket) {
             Durability::Pending => return,
             Durability::Durable => response.clone(),
             Durability::Lost(error) => Response::from(&error),
@@ -176,7 +176,7 @@ impl Server {
     fn set_state(&mut self, core: &mut Core, id: ClientId, state: ClientState) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         match std::mem::replace(&mut client.state, state) {
-            ClientState::Logs { viewer, .. } => core.viewers.close(viewer),
+            ClientState::Logs { viewer, .. } => viewers::close(core, viewer),
             ClientState::Turn(turn) => turn.release(core, id),
             ClientState::Terminal { terminal, .. } => self.released_terminals.push(terminal),
             ClientState::Job(Some(run)) => self.left_runs.push(run.agent),
@@ -267,7 +267,7 @@ impl Server {
         for id in self.ids() {
             let response = match self.clients.get(&id).map(|client| &client.state) {
                 Some(ClientState::Terminal { .. }) => {
-                    let agents = text::counted(core.roster.len(), "agent is", "agents are");
+                    let agents = text::counted(core.roster().len(), "agent is", "agents are");
                     Response::End(format!("the server has ended: {agents} saved"))
                 }
                 Some(ClientState::Idle) | None => continue,
@@ -279,8 +279,8 @@ impl Server {
             if self.clients.values().all(|client| client.connection.is_ready()) {
                 break;
             }
-            self.watch(&mut core.reactor)?;
-            core.reactor.wait(Some(LAST_FLUSH_WAIT), &mut Vec::new())?;
+            self.watch(core.reactor())?;
+            core.reactor().wait(Some(LAST_FLUSH_WAIT), &mut Vec::new())?;
             self.clients.values_mut().for_each(|client| client.connection.flush());
         }
         core.reactor().unwatch(Source::Listener);
@@ -354,7 +354,7 @@ impl Component for Server {
         !self.is_shutting_down
             && (self.has_run_work(core)
                 || self.may_accept_now()
-                || core.request_limits.exhausted().any(|agent| is_over_limit(core, agent))
+                || limits::exhausted(core).any(|agent| is_over_limit(core, agent))
                 || self.clients.iter().any(has_work))
     }
 
@@ -369,8 +369,8 @@ fn has_output(core: &Core, id: ClientId, client: &Client, is_alone: bool) -> boo
     let is_ready = client.connection.is_ready();
     match &client.state {
         ClientState::Idle | ClientState::Job(_) | ClientState::Terminal { .. } => false,
-        ClientState::Logs { viewer, .. } => is_ready && core.viewers.has_unread(&core.roster, *viewer),
-        ClientState::Syncing { ticket, .. } => core.store.durability(*ticket) != Durability::Pending,
+        ClientState::Logs { viewer, .. } => is_ready && viewers::has_unread(core, *viewer),
+        ClientState::Syncing { ticket, .. } => core.store().durability(*ticket) != Durability::Pending,
         ClientState::Wait { agent, .. } => streams::has_stopped(core, *agent),
         ClientState::Questions(sent) => is_ready && streams::has_other_questions(core, sent.as_deref()),
         ClientState::Commands { agent, sent } => is_ready && streams::has_other_commands(core, *agent, sent.as_ref()),

@@ -15,8 +15,8 @@ use crate::domain::change::Change;
 use crate::domain::flow::Origin;
 use crate::domain::wire::Response;
 use crate::repl::component::Command;
-use crate::repl::core::Core;
 use crate::repl::core::turns::refuse_question;
+use crate::repl::core::{Core, rules};
 
 // Without the coordinator no run begins.
 #[cfg_attr(not(feature = "coordinator"), allow(dead_code))]
@@ -31,13 +31,13 @@ pub(super) struct ClientRun {
 
 impl ClientRun {
     fn concerns(&self, core: &Core, agent: AgentId) -> bool {
-        agent == self.agent || self.refused.contains(&agent) || core.roster.is_ancestor(self.agent, agent)
+        agent == self.agent || self.refused.contains(&agent) || core.roster().is_ancestor(self.agent, agent)
     }
 
     /// What a limit of a tree of agents forbids, in words.
     fn limit(&self, core: &Core) -> Option<String> {
-        let reached = core.trees.reached(|agent| self.concerns(core, agent)).filter(|_| !self.is_limited)?;
-        Some(reached.message(&core.roster))
+        let reached = core.trees().reached(|agent| self.concerns(core, agent)).filter(|_| !self.is_limited)?;
+        Some(reached.message(core.roster()))
     }
 }
 
@@ -75,7 +75,7 @@ impl Server {
     pub(super) fn check_runs(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
         let refused = if self.has_clients() { self.refuse(core) } else { Vec::new() };
         let line = |core: &Core, (agent, title): &(AgentId, String)| {
-            let title = format!("{title} (of {})", core.roster.label_of(*agent));
+            let title = format!("{title} (of {})", core.roster().label_of(*agent));
             json!({"v": 1, "type": "refused", "title": title})
         };
         for client in self.clients.values_mut() {
@@ -102,7 +102,7 @@ impl Server {
     /// Refuses what the agents of runs ask and, where nobody can be asked, what any agent asks. Returns this and what was refused
     /// without a question.
     fn refuse(&self, core: &mut Core) -> Vec<(AgentId, String)> {
-        let mut refused = std::mem::take(&mut core.refused);
+        let mut refused = rules::take_refused(core);
         for agent in self.to_refuse(core).collect::<Vec<_>>() {
             refused.extend(refuse_question(core, agent).map(|title| (agent, title)));
         }
@@ -112,7 +112,7 @@ impl Server {
     /// Questions of an earlier process wait for the person who uses a chat.
     fn to_refuse(&self, core: &Core) -> impl Iterator<Item = AgentId> {
         let is_alone = self.is_alone(core);
-        let asking = core.roster.questions().filter(|(_, question)| !question.is_restored);
+        let asking = core.roster().questions().filter(|(_, question)| !question.is_restored);
         let asking = asking.map(|(agent, _)| agent.id());
         asking.filter(move |agent| {
             is_alone || self.clients.values().filter_map(Client::run).any(|run| run.concerns(core, *agent))
@@ -120,7 +120,7 @@ impl Server {
     }
 
     pub(super) fn has_run_work(&self, core: &Core) -> bool {
-        let is_any_refused = self.has_clients() && !core.refused.is_empty();
+        let is_any_refused = self.has_clients() && rules::has_refused(core);
         is_any_refused
             || !self.left_runs.is_empty()
             || self.has_clients() && self.to_refuse(core).next().is_some()

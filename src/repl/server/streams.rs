@@ -15,8 +15,8 @@ use crate::domain::chunk::{Position, Status};
 use crate::domain::mcp::McpPrompt;
 use crate::domain::skill::SkillList;
 use crate::domain::wire::Response;
-use crate::repl::core::Core;
 use crate::repl::core::viewers::attach_to_last_messages;
+use crate::repl::core::{Core, activity, viewers};
 use crate::team::ViewerId;
 
 /// Chunks that are read at once, and bytes of lines per client and turn.
@@ -33,10 +33,10 @@ impl Server {
         (from, last): (Option<&Position>, Option<u64>),
         goes_on: bool,
     ) -> Result<()> {
-        let agent = agent_called(&core.roster, agent)?;
+        let agent = agent_called(core.roster(), agent)?;
         let viewer = match (from, last) {
             (None, Some(count)) => attach_to_last_messages(core, agent, count)?,
-            (from, _) => core.attach(agent, from)?,
+            (from, _) => viewers::attach(core, agent, from)?,
         };
         let until = if goes_on { u64::MAX } else { core.next_chunk(agent) };
         self.set_state(core, id, ClientState::Logs { viewer, until });
@@ -51,7 +51,7 @@ impl Server {
         agent: &str,
         seconds: Option<f64>,
     ) -> Result<()> {
-        let agent = or_ended(&core.store, agent_called(&core.roster, agent), agent)?;
+        let agent = or_ended(core.store(), agent_called(core.roster(), agent), agent)?;
         // More seconds than a duration can hold are no limit.
         let longest = seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
         let until = longest.map(|longest| core.now() + longest);
@@ -83,7 +83,7 @@ impl Server {
     /// turn.
     fn end_stream(&mut self, core: &mut Core, id: ClientId, viewer: ViewerId, until: u64) {
         let position =
-            core.viewers.next(viewer).map(|next| json!({"epoch": core.viewers.epoch(), "n": next.min(until)}));
+            viewers::next(core, viewer).map(|next| json!({"epoch": viewers::epoch(core), "n": next.min(until)}));
         match self.clients.get(&id).map(|client| &client.state) {
             Some(ClientState::Turn(turn)) => {
                 let value = turn.to_json(core);
@@ -168,14 +168,14 @@ impl Client {
 
 /// The next lines for a viewer that reads until this number, and whether they are the last ones.
 fn read_lines(core: &mut Core, viewer: ViewerId, until: u64) -> (Vec<String>, bool) {
-    let wanted = core.viewers.next(viewer).map_or(0, |next| until.saturating_sub(next));
-    let output = core.viewers.read(&core.roster, viewer, CHUNKS_AT_ONCE);
+    let wanted = viewers::next(core, viewer).map_or(0, |next| until.saturating_sub(next));
+    let output = viewers::read(core, viewer, CHUNKS_AT_ONCE);
     // Chunks that were dropped after the end of the stream are not missed.
     let missed = Some(output.missed.min(wanted)).filter(|missed| *missed > 0);
     let missed = missed.map(|missed| Response::Missed(missed).to_line());
     let chunks = output.chunks.iter().filter(|chunk| chunk.number < until);
-    let lines = missed.into_iter().chain(chunks.map(|chunk| chunk.to_line(core.viewers.epoch()))).collect();
-    (lines, output.is_over || core.viewers.next(viewer).is_none_or(|next| next >= until))
+    let lines = missed.into_iter().chain(chunks.map(|chunk| chunk.to_line(viewers::epoch(core)))).collect();
+    (lines, output.is_over || viewers::next(core, viewer).is_none_or(|next| next >= until))
 }
 
 /// The skills of an agent and the prompts of its servers. They are replaced as a whole, so that comparing them is quick.
@@ -194,7 +194,7 @@ pub(super) fn has_other_commands(core: &Core, agent: AgentId, sent: Option<&Comm
 
 /// The open questions by agent and number.
 fn open_questions(core: &Core) -> impl Iterator<Item = (AgentId, u64)> {
-    core.roster.questions().map(|(agent, pending)| (agent.id(), pending.number))
+    core.roster().questions().map(|(agent, pending)| (agent.id(), pending.number))
 }
 
 /// Whether other questions are open than these.
@@ -209,11 +209,11 @@ pub(super) fn has_stopped(core: &Core, id: AgentId) -> bool {
 
 /// The status of an agent that has stopped.
 fn wait_result(core: &Core, agent: AgentId) -> Result<Status> {
-    let status = core.status(agent)?;
+    let status = activity::status(core, agent)?;
     if has_stopped(core, agent) {
         return Ok(status);
     }
     let queued = core.agent(agent).map_or(0, |agent| agent.queue.len());
-    let message = format!("timed out: {} is {}, {queued} queued", core.roster.label_of(agent), status.name());
+    let message = format!("timed out: {} is {}, {queued} queued", core.roster().label_of(agent), status.name());
     Err(Error::new(ErrorKind::Timeout, message))
 }

@@ -28,7 +28,7 @@ use crate::domain::wire::Response;
 use crate::repl::component::Command;
 use crate::repl::core::activity::held_up;
 use crate::repl::core::turns::refuse_question;
-use crate::repl::core::{Core, agent_gone};
+use crate::repl::core::{Core, agent_gone, limits, viewers};
 use crate::team::{ViewerId, busy_in_tree, is_in_tree};
 
 /// The permissions of a client's turn.
@@ -96,29 +96,29 @@ impl ClientTurn {
         self.is_running()
             && !self.bounds.is_attended
             && agent != self.agent
-            && is_in_tree(&core.roster, self.agent, agent)
+            && is_in_tree(core.roster(), self.agent, agent)
     }
 
     /// The limit of a tree of agents that ends the turn. Where nobody can be asked about those below, theirs end it as well.
     fn reached(&self, core: &Core, is_alone: bool) -> Option<String> {
-        let concerns = |agent| agent == self.agent || is_alone && is_in_tree(&core.roster, self.agent, agent);
-        let reached = core.trees.reached(concerns).filter(|_| self.limit.is_none())?;
-        Some(reached.message(&core.roster))
+        let concerns = |agent| agent == self.agent || is_alone && is_in_tree(core.roster(), self.agent, agent);
+        let reached = core.trees().reached(concerns).filter(|_| self.limit.is_none())?;
+        Some(reached.message(core.roster()))
     }
 
     /// The client is not interested in it any more. Text that is still queued belongs to no client from now on.
     pub(super) fn release(&self, core: &mut Core, id: ClientId) {
         if matches!(self.stage, Stage::Queued { .. }) {
-            core.roster.with(self.agent, |agent| {
+            core.edit(self.agent, |agent| {
                 let own = agent.queue.iter_mut().filter(|entry| entry.origin == Origin::Client(id));
                 own.for_each(|entry| entry.origin = Origin::Internal);
             });
         }
         if let Some((viewer, _)) = self.stream() {
-            core.viewers.close(viewer);
+            viewers::close(core, viewer);
         }
         if self.is_running() && !self.is_own {
-            core.request_limits.end_turn(self.agent);
+            limits::end_turn(core, self.agent);
         }
     }
 
@@ -127,7 +127,7 @@ impl ClientTurn {
         match self.stage {
             Stage::Queued { .. } => is_stuck(core, self.agent, id),
             Stage::Running(_) => {
-                !self.bounds.is_attended && core.roster.asking().contains(&self.agent)
+                !self.bounds.is_attended && core.roster().asking().contains(&self.agent)
                     || self.reached(core, is_alone).is_some()
             }
             Stage::Made | Stage::Over(..) => false,
@@ -137,7 +137,7 @@ impl ClientTurn {
     pub(super) fn has_output(&self, core: &Core) -> bool {
         match self.stage {
             Stage::Made | Stage::Queued { .. } => false,
-            Stage::Running(viewer) => core.viewers.has_unread(&core.roster, viewer),
+            Stage::Running(viewer) => viewers::has_unread(core, viewer),
             Stage::Over(..) => true,
         }
     }
@@ -223,10 +223,10 @@ impl Server {
         let Origin::Client(id) = origin else { return };
         let is_queued = |turn: &&mut ClientTurn| turn.agent == agent && matches!(turn.stage, Stage::Queued { .. });
         if let Some(turn) = self.turn_mut(id).filter(is_queued) {
-            turn.stage = Stage::Running(core.viewers.open(agent, chunk));
+            turn.stage = Stage::Running(viewers::open(core, agent, chunk));
             let TurnBounds { most, policy, retry_time, .. } = turn.bounds;
-            core.request_limits.begin_turn(agent, most);
-            core.roster.with(agent, |agent| agent.bound_turn(policy, retry_time));
+            limits::begin_turn(core, agent, most);
+            core.edit(agent, |agent| agent.bound_turn(policy, retry_time));
             if let Some(client) = self.clients.get_mut(&id).filter(|client| client.is_own) {
                 client.counted = Some(agent);
             }
@@ -238,8 +238,7 @@ impl Server {
         let (is_shutting_down, is_alone) = (self.is_shutting_down, self.is_alone(core));
         for turn in self.turns_of(agent) {
             let Stage::Running(viewer) = turn.stage else { continue };
-            let limits = &mut core.request_limits;
-            turn.requests = if turn.is_own { limits.next_turn(agent) } else { limits.end_turn(agent) };
+            turn.requests = if turn.is_own { limits::next_turn(core, agent) } else { limits::end_turn(core, agent) };
             turn.limit = turn.limit.take().or_else(|| turn.reached(core, is_alone));
             if let Some(chunk) = chunk.filter(|_| !is_shutting_down) {
                 turn.stage = Stage::Over(viewer, chunk);
@@ -293,9 +292,9 @@ impl Server {
     /// Interrupts the trees of agents in which one waits to make a request that the limit of a turn does not allow: also those
     /// below, which would go on when the limit has ended with the turn.
     pub(super) fn interrupt_over_limit(core: &mut Core) {
-        for agent in core.request_limits.exhausted().collect::<Vec<_>>() {
+        for agent in limits::exhausted(core).collect::<Vec<_>>() {
             let is_over = is_over_limit(core, agent);
-            for id in busy_in_tree(&core.roster, agent).into_iter().filter(|_| is_over) {
+            for id in busy_in_tree(core.roster(), agent).into_iter().filter(|_| is_over) {
                 core.with_agent(id, Agent::interrupt);
             }
         }
@@ -324,8 +323,8 @@ impl Server {
 /// Whether an agent, or one below it, waits to make a request that the limit of its turn does not allow.
 pub(super) fn is_over_limit(core: &Core, agent: AgentId) -> bool {
     let is_waiting = |agent: &Agent| agent.state() == State::WaitingForLlm && agent.is_first_try();
-    core.request_limits.is_turn_exhausted(agent)
-        && busy_in_tree(&core.roster, agent).into_iter().any(|id| core.agent(id).is_some_and(is_waiting))
+    limits::is_turn_exhausted(core, agent)
+        && busy_in_tree(core.roster(), agent).into_iter().any(|id| core.agent(id).is_some_and(is_waiting))
 }
 
 /// Whether an idle agent's queue has to be resumed for this client.

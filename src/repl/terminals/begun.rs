@@ -34,7 +34,7 @@ impl Terminals {
             terminal.begun.push(agent);
         }
         // Without the note a crash leaves an empty conversation.
-        drop(core.store.note_begun(agent));
+        drop(core.store().note_begun(agent));
     }
 
     /// Whether a terminal has begun this conversation.

@@ -58,7 +58,7 @@ impl Terminals {
     }
 
     fn accept(&mut self, core: &mut Core, id: TerminalId, kind: PopupKind, item: Item) {
-        let whole = item.input.and_then(|input| core.store.whole_input(input).ok().flatten());
+        let whole = item.input.and_then(|input| core.store().whole_input(input).ok().flatten());
         let value = whole.unwrap_or(item.value);
         match kind {
             PopupKind::Commands | PopupKind::History => drop(self.edit(core, id, |draft| draft.set(&value))),
@@ -205,7 +205,7 @@ impl Terminals {
     }
 
     pub(super) fn search_history(&mut self, core: &Core, at: TerminalId) {
-        let inputs = core.store.inputs(&project(core)).unwrap_or_default();
+        let inputs = core.store().inputs(&project(core)).unwrap_or_default();
         let item = |row: crate::store::InputRow| Item { text: row.excerpt, input: Some(row.id), ..Item::default() };
         let items: Vec<Item> = inputs.into_iter().map(item).collect();
         if items.is_empty() {

@@ -111,7 +111,7 @@ pub(in crate::repl) fn text_width(columns: u16) -> u16 {
 pub(in crate::repl) fn rule_file(core: &Core, agent: &Agent) -> Option<String> {
     let environment = &agent.inputs.environment;
     let is_lasting = environment.worktree.is_none() && environment.remote.is_none();
-    core.config.user_file.as_ref().filter(|_| is_lasting).map(|file| file.display().to_string())
+    core.config().user_file.as_ref().filter(|_| is_lasting).map(|file| file.display().to_string())
 }
 
 impl Terminals {
@@ -137,14 +137,14 @@ impl Terminals {
     fn alert(&mut self, core: &Core) {
         let Some(message) = self.alerts.take() else { return };
         if self.iter().all(Terminal::is_away) {
-            self.alerts.run(&core.config.display.notify_command, &text::sanitise(&message));
+            self.alerts.run(&core.config().display.notify_command, &text::sanitise(&message));
         }
         self.iter_mut().for_each(|terminal| terminal.alert(&message));
     }
 
     fn draw(&mut self, core: &mut Core, at: TerminalId) {
         let Some(state) = self.changed_state(core, at) else { return };
-        core.roster.with(state.focus, |agent| agent.view.scrollback.update());
+        core.edit(state.focus, |agent| agent.view.scrollback.update());
         read_branch(core, state.focus);
         if self.get(at).is_some_and(|terminal| terminal.lines.is_some()) {
             return self.print_lines(core, at, state);
@@ -177,7 +177,7 @@ impl Terminals {
     fn postpones_view(&mut self, core: &Core, at: TerminalId) -> bool {
         let now = core.now();
         let Some(terminal) = self.get_mut(at) else { return false };
-        let next = terminal.display.drawn_at + core.config.display.frame_interval;
+        let next = terminal.display.drawn_at + core.config().display.frame_interval;
         let is_unchanged =
             |shown: &VisibleState| shown.is_of_view(terminal.input.revision, terminal.focus, terminal.size);
         let is_shown = terminal.input.view.is_some() && terminal.display.shown.as_ref().is_some_and(is_unchanged);
@@ -217,7 +217,7 @@ impl Terminals {
         let printed = inline.printed_of(focus);
         terminal.show_inline(step, frame, title, progress);
         if let Some(printed) = printed {
-            core.roster.with(focus, |agent| agent.view.scrollback.note_printed(printed));
+            core.edit(focus, |agent| agent.view.scrollback.note_printed(printed));
         }
     }
 
@@ -249,17 +249,17 @@ impl Terminals {
                 self.print_rest(core, at);
                 continue;
             }
-            let rows = match core.config.display.exit_print {
+            let rows = match core.config().display.exit_print {
                 "none" => continue,
                 "all" => u16::MAX,
                 _ => terminal.size.1.saturating_mul(2),
             };
             let (focus, reader) = (terminal.focus, self.reader(at));
-            core.roster.with(focus, |agent| {
+            core.edit(focus, |agent| {
                 agent.view.scrollback.update();
                 agent.view.scrollback.to_bottom(reader);
             });
-            let has_conversation = core.store.tail(focus, None, 1).is_ok_and(|messages| !messages.is_empty());
+            let has_conversation = core.store().tail(focus, None, 1).is_ok_and(|messages| !messages.is_empty());
             let (Some(agent), Some(state)) = (core.agent(focus), self.visible_state(core, at)) else { continue };
             let end = self.painter(core, at, &state).filter(|_| has_conversation);
             let end = end.map(|painter| painter.last_rows(agent, rows)).unwrap_or_default();
@@ -272,7 +272,7 @@ impl Terminals {
     /// Prints the remaining output of the agent that an inline terminal shows.
     fn print_rest(&mut self, core: &mut Core, at: TerminalId) {
         let Some(focus) = self.get(at).map(|terminal| terminal.focus) else { return };
-        core.roster.with(focus, |agent| agent.view.scrollback.update());
+        core.edit(focus, |agent| agent.view.scrollback.update());
         let (Some(agent), Some(terminal)) = (core.agent(focus), self.get_mut(at)) else { return };
         let columns = terminal.size.0;
         let rows = terminal.inline.as_mut().map(|inline| inline.take_rest(agent, columns)).unwrap_or_default();
@@ -287,7 +287,7 @@ impl Terminals {
         let screens = terminals.into_iter().filter(is_same_reader).filter_map(|id| self.get(id));
         let screens: Vec<(u16, u16)> =
             screens.map(|terminal| (text_width(terminal.size.0), terminal.display.text_rows)).collect();
-        core.roster.with(focus, |agent| agent.view.scrollback.follow_if_at_end(reader, &screens));
+        core.edit(focus, |agent| agent.view.scrollback.follow_if_at_end(reader, &screens));
     }
 
     fn painter<'a>(&'a self, core: &'a Core, at: TerminalId, state: &VisibleState) -> Option<Painter<'a>> {
@@ -302,7 +302,7 @@ impl Terminals {
             reader: self.reader(at),
             overview: overview::rows(core, terminal, core.agent(terminal.focus)?),
             screen_info: self.screen_info(core, terminal)?,
-            activity: core.activity(state.focus, true),
+            activity: activity::activity(core, state.focus, true),
             question: self.question_view(terminal, state),
             question_keys: state.question_keys,
             popup: terminal.input.popup.as_ref(),
@@ -324,7 +324,7 @@ impl Terminals {
         let terminal = self.get_mut(at)?;
         let shown = terminal.display.shown.as_ref();
         let is_stale = shown != Some(&state);
-        let next = terminal.display.drawn_at + core.config.display.frame_interval;
+        let next = terminal.display.drawn_at + core.config().display.frame_interval;
         let is_early = now < next && shown.is_some_and(|shown| state.is_only_text(shown));
         terminal.display.text_at = is_early.then_some(next);
         terminal.display.is_behind = is_stale && !terminal.is_ready();
@@ -334,8 +334,8 @@ impl Terminals {
     fn visible_state(&self, core: &Core, at: TerminalId) -> Option<VisibleState> {
         let terminal = self.get(at)?;
         let agent = core.agent(terminal.focus)?;
-        let (now, worker) = (core.now(), core.worker(terminal.focus));
-        let gate = core.send_queue.gate_of(worker, now);
+        let (now, worker) = (core.now(), activity::worker(core, terminal.focus));
+        let gate = core.send_queue().gate_of(worker, now);
         let countdown = core.agent(worker).and_then(|worker| activity::countdown(worker, gate.as_ref()));
         let step = match countdown {
             _ if !agent.view.is_spinning() => 0,
@@ -362,11 +362,17 @@ impl Terminals {
             spinner: moved.map_or(step, |state| state.spinner),
             notice: terminal.input.notice.as_ref().map(|notice| notice.text.clone()),
             asides: terminal.input.asides,
-            agents: core.roster.len(),
-            at_work: core.roster.at_work().len(),
-            asking: core.roster.asking().iter().copied().chain(core.trees.all_held().map(|(held, _)| held)).collect(),
+            agents: core.roster().len(),
+            at_work: core.roster().at_work().len(),
+            asking: core
+                .roster()
+                .asking()
+                .iter()
+                .copied()
+                .chain(core.trees().all_held().map(|(held, _)| held))
+                .collect(),
             unseen: self.unseen.revision(),
-            position: core.send_queue.position_of(worker),
+            position: core.send_queue().position_of(worker),
             gate,
             asked,
             question,
@@ -396,13 +402,13 @@ impl Terminals {
         }
         self.keep_shown(core, at);
         if core.agent(id).is_some_and(|agent| !agent.view.was_shown()) {
-            core.roster.with(id, |agent| agent.view.show_first());
+            core.edit(id, |agent| agent.view.show_first());
             show_older(core, id);
             count_context(core, id);
         }
         self.note_asides(core, at);
         drafts::load(core, id);
-        if let Some(slot) = core.draft_slots.of(at) {
+        if let Some(slot) = drafts::slot_at(core, at) {
             drafts::take_over(core, id, slot);
         }
     }
@@ -417,12 +423,12 @@ impl Terminals {
     fn screen_info<'a>(&'a self, core: &'a Core, terminal: &Terminal) -> Option<ScreenInfo<'a>> {
         let agent = core.agent(terminal.focus)?;
         let status = StatusLine {
-            settings: &core.config.display,
-            branch: core.branches.get(&agent.inputs.environment.working_directory),
-            money: core.trees.money(&core.roster, agent.id()),
-            names_provider: core.config.catalog.needs_provider(&agent.inputs.endpoint),
+            settings: &core.config().display,
+            branch: core.branches().get(&agent.inputs.environment.working_directory),
+            money: core.trees().money(core.roster(), agent.id()),
+            names_provider: core.config().catalog.needs_provider(&agent.inputs.endpoint),
             is_attached: terminal.mode.is_attached,
-            is_read_only: terminal.mode.is_read_only || core.store.is_read_only(),
+            is_read_only: terminal.mode.is_read_only || core.store().is_read_only(),
         };
         let asked = terminal.asked_agent().and_then(|id| core.agent(id));
         let rule_file = asked.and_then(|asked| rule_file(core, asked));
@@ -430,9 +436,9 @@ impl Terminals {
     }
 
     fn separator(&self, core: &Core, agent: &Agent) -> Separator {
-        let (id, roster) = (agent.id(), &core.roster);
+        let (id, roster) = (agent.id(), core.roster());
         let label = |agent: &Agent| agent.identity.label();
-        let asking = roster.asking().iter().copied().chain(core.trees.all_held().map(|(held, _)| held));
+        let asking = roster.asking().iter().copied().chain(core.trees().all_held().map(|(held, _)| held));
         let asking = asking.filter(|other| *other != id).filter_map(|other| roster.get(other));
         let asking: Vec<&Agent> = asking.filter(|agent| agent.role != Role::Summary).collect();
         let others = |set: &BTreeSet<AgentId>| set.len() - usize::from(set.contains(&id));
@@ -456,14 +462,14 @@ impl Terminals {
 
 /// Reads the conversation again, with replies as they were written or drawn.
 pub(in crate::repl) fn toggle_raw(core: &mut Core, id: AgentId) -> Result<()> {
-    core.roster.with(id, |agent| agent.view.toggle_raw()).ok_or_else(agent_gone)?;
+    core.edit(id, |agent| agent.view.toggle_raw()).ok_or_else(agent_gone)?;
     show_older(core, id);
     Ok(())
 }
 
 /// Reads the conversation again after older messages have reappeared.
 pub(in crate::repl) fn show_again(core: &mut Core, id: AgentId) {
-    let was_shown = core.roster.with(id, |agent| {
+    let was_shown = core.edit(id, |agent| {
         agent.view.forget_lines();
         agent.view.was_shown()
     });
@@ -475,12 +481,12 @@ pub(in crate::repl) fn show_again(core: &mut Core, id: AgentId) {
 /// Scrolls to a message of the agent's own log, for which the conversation is read again from there. False if the agent
 /// streams, which cannot be read again, or if the message is too far back.
 pub(super) fn show_from(core: &mut Core, id: AgentId, reader: Reader, message: MessageId) -> Result<bool> {
-    let count = core.store.count_from(id, message, MOST_SCROLLED)?;
+    let count = core.store().count_from(id, message, MOST_SCROLLED)?;
     if count == MOST_SCROLLED || core.agent(id).is_none_or(|agent| agent.state() != State::Idle) {
         return Ok(false);
     }
-    let messages = core.store.tail(id, None, count)?;
-    core.roster.with(id, |agent| {
+    let messages = core.store().tail(id, None, count)?;
+    core.edit(id, |agent| {
         agent.view.forget_lines();
         agent.show_older(&messages, count);
         agent.view.scrollback.to_top(reader);
@@ -492,18 +498,18 @@ pub(super) fn show_from(core: &mut Core, id: AgentId, reader: Reader, message: M
 /// Reads this many of the newest messages, if none were read yet, and lays out new text.
 pub(super) fn show_newest(core: &mut Core, id: AgentId, count: usize) {
     if core.agent(id).is_some_and(|agent| agent.view.load_before() == Some(None))
-        && let Ok(newest) = core.store.tail(id, None, count)
+        && let Ok(newest) = core.store().tail(id, None, count)
     {
-        core.roster.with(id, |agent| agent.show_older(&newest, count));
+        core.edit(id, |agent| agent.show_older(&newest, count));
     }
-    core.roster.with(id, |agent| agent.view.scrollback.update());
+    core.edit(id, |agent| agent.view.scrollback.update());
 }
 
 /// Reads the next older messages into the scrollback.
 pub(super) fn show_older(core: &mut Core, id: AgentId) {
     let Some(before) = core.agent(id).and_then(|agent| agent.view.load_before()) else { return };
-    match core.store.tail(id, before, OLDER_MESSAGES) {
-        Ok(older) => core.roster.with(id, |agent| agent.show_older(&older, OLDER_MESSAGES)).unwrap_or_default(),
+    match core.store().tail(id, before, OLDER_MESSAGES) {
+        Ok(older) => core.edit(id, |agent| agent.show_older(&older, OLDER_MESSAGES)).unwrap_or_default(),
         Err(error) => core.note(id, LineKind::Error, &error.message),
     }
 }

@@ -11,7 +11,7 @@ use crate::repl::terminals::key_actions::Action;
 impl Terminals {
     pub(super) fn toggle_folds(&self, core: &mut Core, at: TerminalId, agent_id: AgentId) {
         if !self.is_read_only(at) {
-            core.roster.with(agent_id, |agent| agent.view.toggle_folds());
+            core.edit(agent_id, |agent| agent.view.toggle_folds());
         }
     }
 
@@ -45,7 +45,7 @@ impl Terminals {
             terminal.input.selected = Some(line);
             terminal.input.revision += 1;
             // It was scrolled to.
-            core.roster.with(agent_id, |agent| agent.view.touch());
+            core.edit(agent_id, |agent| agent.view.touch());
         } else if selected.is_none() {
             self.notify(at, "nothing is folded here".into());
         }
@@ -61,7 +61,7 @@ impl Terminals {
         self.with_screen(core, at, agent_id, |scrollback, reader, (width, height)| {
             scrollback.toggle_fold(line, reader, width, height);
         });
-        core.roster.with(agent_id, |agent| agent.view.touch());
+        core.edit(agent_id, |agent| agent.view.touch());
     }
 
     fn with_screen<T>(
@@ -74,7 +74,7 @@ impl Terminals {
         let reader = self.reader(at);
         let terminal = self.get(at)?;
         let screen = (text_width(terminal.size.0), terminal.display.text_rows);
-        core.roster.with(agent_id, |agent| {
+        core.edit(agent_id, |agent| {
             agent.view.scrollback.update();
             act(&mut agent.view.scrollback, reader, screen)
         })

@@ -29,7 +29,7 @@ impl Highlights {
         });
         self.blocks.insert(block, (agent, Rc::downgrade(&code)));
         let job = Job { block, language: code.language.to_string(), first, lines };
-        self.highlighter.send(job, &core.waker);
+        self.highlighter.send(job, &core.waker());
     }
 
     /// Gives the colours that were computed to their blocks. Returns the agents whose text has changed.
@@ -75,7 +75,7 @@ impl Terminals {
     /// Shows the colours that were computed.
     pub(super) fn take_colors(&mut self, core: &mut Core) {
         for agent in self.highlights.take() {
-            core.roster.with(agent, |agent| agent.view.touch());
+            core.edit(agent, |agent| agent.view.touch());
         }
     }
 }

@@ -39,7 +39,7 @@ impl Terminals {
     /// A key has changed the draft at this terminal. The text at a read-only one is not stored.
     pub(super) fn note_unsaved(&mut self, core: &Core, at: TerminalId) {
         let focus = self.get(at).map(|terminal| terminal.focus);
-        if let Some(draft) = focus.zip(core.draft_slots.of(at)) {
+        if let Some(draft) = focus.zip(drafts::slot_at(core, at)) {
             self.unsaved.0.insert(draft, core.now() + SAVE_AFTER);
         }
     }
@@ -47,7 +47,7 @@ impl Terminals {
     /// Empties the draft, and keeps its text in the history of inputs.
     pub(super) fn take_line(&mut self, core: &mut Core, id: TerminalId, agent: AgentId) -> Option<String> {
         let reader = self.reader(id);
-        core.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
+        core.edit(agent, |agent| agent.view.scrollback.to_bottom(reader));
         let text = self.edit(core, id, Draft::take).filter(|text| !text.trim().is_empty())?;
         if let Some(lines) = &mut self.get_mut(id)?.lines {
             lines.note_typed(&text);
@@ -69,7 +69,7 @@ impl Terminals {
     /// A line is sent even if it cannot be added to the history.
     pub(super) fn remember(&self, core: &Core, id: TerminalId, text: &str) {
         if !self.is_read_only(id) {
-            drop(core.store.remember_input(&project(core), text));
+            drop(core.store().remember_input(&project(core), text));
         }
     }
 
@@ -77,10 +77,10 @@ impl Terminals {
     /// agent that is shown now; the rest goes to the history of inputs.
     pub(super) fn keep_drafts(&self, core: &mut Core, showed: &[TerminalId], drafts: &[(DraftSlot, String)]) {
         for (slot, text) in drafts {
-            let terminal = showed.iter().find(|id| core.draft_slots.of(**id) == Some(*slot));
+            let terminal = showed.iter().find(|id| drafts::slot_at(core, **id) == Some(*slot));
             match terminal.and_then(|id| self.get(*id)).map(|terminal| terminal.focus) {
                 Some(focus) => drafts::return_to_slot(core, focus, *slot, text),
-                None => drop(core.store.remember_input(&project(core), text)),
+                None => drop(core.store().remember_input(&project(core), text)),
             }
         }
     }
@@ -104,16 +104,16 @@ impl Terminals {
         if self.text_of_draft(core, at).as_deref() != Some(&line) {
             self.edit(core, at, |draft| draft.set(&line));
         }
-        if let Some(slot) = core.draft_slots.of(at) {
-            core.roster.with(agent, |agent| agent.view.drafts.set_edited(slot, message));
+        if let Some(slot) = drafts::slot_at(core, at) {
+            core.edit(agent, |agent| agent.view.drafts.set_edited(slot, message));
         }
     }
 
     /// A draft that was emptied, or that is another input now, is made from no message.
     pub(super) fn forget_edited(&self, core: &mut Core, at: TerminalId) {
         let focus = self.get(at).map(|terminal| terminal.focus);
-        if let Some((focus, slot)) = focus.zip(core.draft_slots.of(at)) {
-            core.roster.with(focus, |agent| agent.view.drafts.take_edited(slot));
+        if let Some((focus, slot)) = focus.zip(drafts::slot_at(core, at)) {
+            core.edit(focus, |agent| agent.view.drafts.take_edited(slot));
         }
     }
 
@@ -127,7 +127,7 @@ impl Terminals {
         };
         self.forget_edited(core, at);
         let Some(next) = next else { return self.return_to_typed(core, at) };
-        let Some(text) = core.store.input(&project(core), next).ok().flatten() else { return };
+        let Some(text) = core.store().input(&project(core), next).ok().flatten() else { return };
         let typed = self.get_mut(at).and_then(|terminal| terminal.input.recalled.take()).map(|recalled| recalled.typed);
         let typed = typed.or_else(|| self.with_draft(core, at, |draft| draft.clone()));
         self.with_draft(core, at, |draft| draft.set(&text));
@@ -150,7 +150,7 @@ impl Terminals {
     /// Replaces the draft to this agent. If the terminal shows another one now, the text goes before the draft to that one.
     pub(super) fn set_draft(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, text: &str) {
         let Some(focus) = self.get(id).map(|terminal| terminal.focus) else { return };
-        match core.draft_slots.of(id) {
+        match drafts::slot_at(core, id) {
             Some(slot) if focus != agent => drafts::return_to_slot(core, focus, slot, text),
             _ => drop(self.edit(core, id, |draft| draft.set(text))),
         }
@@ -158,7 +158,7 @@ impl Terminals {
 
     /// Stores the draft, which is empty after a line was entered.
     pub(in crate::repl) fn on_line_done(&mut self, core: &Core, id: TerminalId, agent: AgentId) {
-        if let Some(slot) = core.draft_slots.of(id) {
+        if let Some(slot) = drafts::slot_at(core, id) {
             self.unsaved.0.remove(&(agent, slot));
             drafts::save(core, agent, slot);
         }
@@ -175,7 +175,7 @@ impl Terminals {
         error: Error,
     ) {
         let is_in_line_mode = self.get(id).is_some_and(|terminal| terminal.lines.is_some());
-        match core.draft_slots.of(id) {
+        match drafts::slot_at(core, id) {
             // The draft is not shown there: the next line would be added to it.
             _ if is_in_line_mode && is_command(text) => {}
             None => drop(self.with_draft(core, id, |draft| draft.set(text))),
@@ -192,5 +192,5 @@ impl Terminals {
 
 /// Where inputs are entered: the working directory of the program.
 pub(super) fn project(core: &Core) -> String {
-    core.config.working_directory.to_string_lossy().into_owned()
+    core.config().working_directory.to_string_lossy().into_owned()
 }

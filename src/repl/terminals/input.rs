@@ -10,7 +10,7 @@ use crate::domain::draft::vi::ViOutcome;
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::keymap::Chord;
 use crate::domain::scrollback::Reader;
-use crate::repl::core::Core;
+use crate::repl::core::{Core, activity, drafts};
 use crate::repl::terminals::Terminals;
 use crate::repl::terminals::draw::{rule_file, show_older, text_width};
 use crate::repl::terminals::key_actions::{Action, Direction, Scroll, Situation, action_of};
@@ -57,7 +57,7 @@ impl Terminals {
             }
             let key = self.get_mut(id)?.next_key()?;
             let agent = self.get(id)?.focus;
-            if self.get_mut(id)?.take_report(&key, &core.config.display.theme) {
+            if self.get_mut(id)?.take_report(&key, &core.config().display.theme) {
                 self.open_clicked(core, id, agent);
                 continue;
             }
@@ -84,10 +84,10 @@ impl Terminals {
         if situation.is_draft_empty {
             self.forget_edited(core, id);
         }
-        if core.config.editing == VI && !is_answered_by_keys(situation.question) && self.press_in_vi(core, id, key) {
+        if core.config().editing == VI && !is_answered_by_keys(situation.question) && self.press_in_vi(core, id, key) {
             return None;
         }
-        let action = action_of(key, &situation, &core.config.keymap);
+        let action = action_of(key, &situation, &core.config().keymap);
         let action = self.second_escape(id, key, &situation, action)?;
         let input = &mut self.get_mut(id)?.input;
         input.prefix = None;
@@ -258,7 +258,7 @@ impl Terminals {
                 && terminal.display.question.as_ref().is_some_and(QuestionView::is_paged),
             is_followed: terminal.keyboard.is_followed_by_text(),
             is_busy: agent.state() != State::Idle || agent.makes_worktree,
-            is_held_up: core.is_held_up(core.worker(agent_id)),
+            is_held_up: activity::is_held_up(core, activity::worker(core, agent_id)),
             has_background_work: agent.has_interruptible_work(),
             is_draft_empty: self.draft_at(core, at)?.is_empty(),
             has_queue: !agent.queue.is_empty(),
@@ -274,7 +274,7 @@ impl Terminals {
     pub(super) fn draft_at<'a>(&'a self, core: &'a Core, at: TerminalId) -> Option<&'a Draft> {
         let terminal = self.get(at)?;
         let agent = core.agent(terminal.focus)?;
-        match core.draft_slots.of(at) {
+        match drafts::slot_at(core, at) {
             Some(slot) => agent.view.drafts.get(slot).or(Some(&terminal.input.draft)),
             None => Some(&terminal.input.draft),
         }
@@ -296,9 +296,9 @@ impl Terminals {
         let terminal = self.get_mut(at)?;
         terminal.input.revision += 1;
         let focus = terminal.focus;
-        let Some(slot) = core.draft_slots.of(at) else { return Some(act(&mut terminal.input.draft)) };
+        let Some(slot) = drafts::slot_at(core, at) else { return Some(act(&mut terminal.input.draft)) };
         let is_watched = self.iter().any(|other| other.mode.is_read_only && other.focus == focus);
-        core.roster.with(focus, |agent| {
+        core.edit(focus, |agent| {
             if is_watched {
                 agent.view.touch();
             }
@@ -335,7 +335,7 @@ impl Terminals {
         terminal.input.revision += 1;
         let (width, height) = (text_width(terminal.size.0), terminal.display.text_rows);
         let page = isize::try_from(height.saturating_sub(2).max(1)).unwrap_or(1);
-        let is_at_top = core.roster.with(agent_id, |agent| {
+        let is_at_top = core.edit(agent_id, |agent| {
             let scrollback = &mut agent.view.scrollback;
             match by {
                 Scroll::Rows(rows) => scrollback.scroll(reader, rows, width, height),
@@ -356,10 +356,10 @@ impl Terminals {
 
     fn go(&mut self, core: &Core, id: TerminalId, agent: AgentId, direction: Direction) -> Option<AgentId> {
         let to = match direction {
-            Direction::Parent => core.roster.shown_parent(agent),
-            Direction::NewestChild => core.roster.shown_below(Some(agent)).pop(),
-            Direction::Sibling(step) => core.roster.sibling(agent, step),
-            Direction::Number(number) => core.roster.agent_with_number(number.into()),
+            Direction::Parent => core.roster().shown_parent(agent),
+            Direction::NewestChild => core.roster().shown_below(Some(agent)).pop(),
+            Direction::Sibling(step) => core.roster().sibling(agent, step),
+            Direction::Number(number) => core.roster().agent_with_number(number.into()),
         };
         let to = to.filter(|to| *to != agent);
         if to.is_none() {

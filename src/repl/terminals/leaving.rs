@@ -25,7 +25,7 @@ const MOST_NAMES: usize = 4;
 
 /// The activities of these agents, with their names; `None` if there are no agents.
 fn said_of(core: &Core, agents: &[AgentId], (one, many): (&str, &str)) -> Option<String> {
-    let names = || agents.iter().map(|agent| core.roster.label_of(*agent)).collect::<Vec<_>>().join(", ");
+    let names = || agents.iter().map(|agent| core.roster().label_of(*agent)).collect::<Vec<_>>().join(", ");
     match agents.len() {
         0 => None,
         1 => Some(format!("{} {one}", names())),
@@ -36,7 +36,7 @@ fn said_of(core: &Core, agents: &[AgentId], (one, many): (&str, &str)) -> Option
 
 /// How many commands run in the background, in words; none if there are none.
 fn background_commands(core: &Core) -> Option<String> {
-    let agents = core.roster.with_background().iter().filter_map(|id| core.agent(*id));
+    let agents = core.roster().with_background().iter().filter_map(|id| core.agent(*id));
     let count = agents.map(|agent| agent.background_commands()).sum();
     let counted = text::counted(count, "command runs in the background", "commands run in the background");
     (count > 0).then_some(counted)
@@ -44,16 +44,16 @@ fn background_commands(core: &Core) -> Option<String> {
 
 /// The work that would end with the chat, in words: busy agents, agents that ask, commands in the background.
 fn at_work(core: &Core) -> Vec<String> {
-    let asking = core.roster.asking();
+    let asking = core.roster().asking();
     let (asking, busy): (Vec<AgentId>, Vec<AgentId>) =
-        core.roster.busy().iter().partition(|agent| asking.contains(agent));
+        core.roster().busy().iter().partition(|agent| asking.contains(agent));
     let agents = [said_of(core, &busy, ("is busy", "are busy")), said_of(core, &asking, ("asks", "ask"))];
     agents.into_iter().flatten().chain(background_commands(core)).collect()
 }
 
 /// The key or command that lets the chat continue without its terminal.
 fn background_key(core: &Core) -> String {
-    let keys = core.config.keymap.keys_of(KeyAction::Background);
+    let keys = core.config().keymap.keys_of(KeyAction::Background);
     keys.into_iter().next().unwrap_or_else(|| "/background".to_owned())
 }
 

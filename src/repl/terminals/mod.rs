@@ -55,7 +55,7 @@ use crate::repl::component::{Command, Component};
 use crate::repl::core::begin::forget_unwritten;
 use crate::repl::core::drafts;
 use crate::repl::core::spawn::project_directory;
-use crate::repl::core::{Core, activity, agent_gone, read_branch};
+use crate::repl::core::{Core, activity, agent_gone, read_branch, refresh_branch};
 use crate::repl::event::Event;
 use crate::repl::terminals::alerts::Alerts;
 use crate::repl::terminals::draw::{show_from, text_width};
@@ -138,7 +138,7 @@ impl Terminals {
 impl Terminals {
     /// Attaches a terminal that shows this agent, or agent 0 if that was removed. It is drawn in the next turn.
     pub(super) fn attach(&mut self, core: &mut Core, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
-        let eldest = || core.roster.nth(0).expect("there is at least agent 0");
+        let eldest = || core.roster().nth(0).expect("there is at least agent 0");
         let focus = core.agent(focus).map_or_else(eldest, |agent| agent.id());
         let id = self.add_at(core, device, focus, mode);
         self.show(core, id, focus);
@@ -147,9 +147,9 @@ impl Terminals {
     }
 
     fn add_at(&mut self, core: &mut Core, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
-        let id = self.add(Terminal::new(device, focus, mode, &core.config.display, core.clock.unix_ms()));
+        let id = self.add(Terminal::new(device, focus, mode, &core.config().display, core.clock().unix_ms()));
         if !mode.is_read_only {
-            core.draft_slots.attach(id);
+            drafts::attach(core, id);
         }
         id
     }
@@ -176,13 +176,13 @@ impl Terminals {
     /// Stores which agent a terminal shows, for the next one that is opened in its directory.
     pub(super) fn keep_shown(&self, core: &mut Core, id: TerminalId) {
         let Some(terminal) = self.get(id).filter(|terminal| !terminal.mode.is_read_only) else { return };
-        if core.store.is_read_only() || self.is_picking(id) {
+        if core.store().is_read_only() || self.is_picking(id) {
             return;
         }
-        let directory = terminal.directory().unwrap_or(&core.config.working_directory);
+        let directory = terminal.directory().unwrap_or(&core.config().working_directory);
         let directory = directory.canonicalize().ok().and_then(|path| project_directory(&path)).unwrap_or_default();
         // Without it, the next terminal shows another agent.
-        drop(core.store.set_last_shown(&directory, terminal.focus));
+        drop(core.store().set_last_shown(&directory, terminal.focus));
     }
 
     /// Forgets a terminal. Its drafts stay with their agents.
@@ -194,10 +194,10 @@ impl Terminals {
             core.reactor().unwatch(Source::Terminal);
         }
         leave_view(core, id, reader, terminal.focus);
-        if let Some(slot) = core.draft_slots.of(id) {
-            core.draft_slots.detach(id);
-            for agent in core.roster.ids() {
-                core.roster.with(agent, |agent| agent.view.drafts.forget_sender(slot));
+        if let Some(slot) = drafts::slot_at(core, id) {
+            drafts::detach(core, id);
+            for agent in core.roster().ids() {
+                core.edit(agent, |agent| agent.view.drafts.forget_sender(slot));
             }
         }
         let unwritten: Vec<AgentId> =
@@ -269,9 +269,9 @@ impl Terminals {
 
     /// Reads the branch again, which the turn may have changed, and marks an agent that no terminal shows as unseen.
     fn on_turn_ended(&mut self, core: &mut Core, id: AgentId) {
-        let Some(agent) = core.roster.get(id) else { return };
+        refresh_branch(core, id);
+        let Some(agent) = core.agent(id) else { return };
         self.alerts.on_turn_ended(agent);
-        core.branches.refresh(&agent.inputs.environment.working_directory);
         if !self.showing(&[id]).is_empty() {
             store_seen(core, id);
         } else if agent.role == Role::Normal && matches!(agent.status(), Status::Idle | Status::Failed) {
@@ -334,7 +334,7 @@ impl Component for Terminals {
 
     fn on_ready(&mut self, ready: &[Ready], core: &mut Core) -> Result<()> {
         let now = core.now();
-        self.iter_mut().try_for_each(|terminal| terminal.on_ready(ready, &mut core.reactor, now))
+        self.iter_mut().try_for_each(|terminal| terminal.on_ready(ready, core.reactor(), now))
     }
 
     /// Moves terminals to a child that was created there, and away from a removed agent.
@@ -342,11 +342,11 @@ impl Component for Terminals {
         match event {
             Event::Spawned { parent, child, origin, is_announced, stays } => {
                 read_branch(core, *child);
-                let moved = self.still_at(*origin, *parent).filter(|_| core.config.follows_forks && !stays);
+                let moved = self.still_at(*origin, *parent).filter(|_| core.config().follows_forks && !stays);
                 if let Some(id) = moved {
                     self.show(core, id, *child);
                 } else if *is_announced {
-                    let label = core.roster.label_of(*child);
+                    let label = core.roster().label_of(*child);
                     core.note(*parent, LineKind::Note, &format!("the slice is ready: {label}"));
                 }
             }
@@ -367,7 +367,7 @@ impl Component for Terminals {
         self.unsaved.save(core);
         self.step_searches(core);
         self.take_colors(core);
-        self.alerts.update(&core.roster);
+        self.alerts.update(core.roster());
     }
 
     fn has_work(&self, _: &Core) -> bool {
@@ -401,8 +401,8 @@ impl Component for Terminals {
 fn next_step(terminal: &Terminal, core: &Core, now: Moment) -> Option<(Moment, WakeReason)> {
     let can_show = terminal.is_ready() && terminal.lines.is_none();
     let agent = core.agent(terminal.focus).filter(|agent| agent.view.is_spinning() && can_show)?;
-    let worker = core.worker(agent.id());
-    let gate = core.send_queue.gate_of(worker, now);
+    let worker = activity::worker(core, agent.id());
+    let gate = core.send_queue().gate_of(worker, now);
     let countdown = core.agent(worker).and_then(|worker| activity::countdown(worker, gate.as_ref()));
     Some(match countdown {
         Some(at) => (activity::next_second(at, now), WakeReason::Countdown),
@@ -413,10 +413,10 @@ fn next_step(terminal: &Terminal, core: &Core, now: Moment) -> Option<(Moment, W
 /// A terminal no longer shows this agent: its draft is stored, and the position of a read-only terminal is forgotten.
 fn leave_view(core: &mut Core, at: TerminalId, reader: Reader, agent: AgentId) {
     match reader {
-        Reader::Shared => core.draft_slots.of(at).into_iter().for_each(|slot| drafts::save(core, agent, slot)),
+        Reader::Shared => drafts::slot_at(core, at).into_iter().for_each(|slot| drafts::save(core, agent, slot)),
         Reader::End => {}
         Reader::Watcher(_) => {
-            core.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
+            core.edit(agent, |agent| agent.view.scrollback.to_bottom(reader));
         }
     }
 }

@@ -10,11 +10,11 @@ use crate::repl::terminals::Terminal;
 
 /// The rows for an agent without messages, at a terminal that can write to it.
 pub(super) fn rows(core: &Core, terminal: &Terminal, agent: &Agent) -> Vec<Row> {
-    let is_writable = !terminal.mode.is_read_only && !core.store.is_read_only();
+    let is_writable = !terminal.mode.is_read_only && !core.store().is_read_only();
     // In line mode there are no views.
     let is_drawn = terminal.lines.is_none();
     let is_empty = agent.view.is_empty() && agent.state() == State::Idle && agent.queue.is_empty();
-    if is_writable && is_drawn && is_empty { of_keys(&core.config.keymap, terminal.size.0) } else { Vec::new() }
+    if is_writable && is_drawn && is_empty { of_keys(&core.config().keymap, terminal.size.0) } else { Vec::new() }
 }
 
 fn of_keys(keymap: &KeyMap, columns: u16) -> Vec<Row> {

@@ -25,7 +25,7 @@ use crate::net::{Fetch, Fetched};
 use crate::provider::presets;
 use crate::provider::{self, Conversation, ProviderRequest, list};
 use crate::repl::core::Core;
-use crate::repl::core::model::give_model;
+use crate::repl::core::model::{give_model, set_usual};
 use crate::tools::key_command::KeyRun;
 
 /// A local server answers at once or is not there.
@@ -99,11 +99,11 @@ pub(in crate::repl::terminals) struct Setup {
 impl Setup {
     pub fn new(core: &Core) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let configured = core.config.catalog.configured().cloned();
+        let configured = core.config().catalog.configured().cloned();
         let mut providers: Vec<ProviderEntry> = configured.collect();
         let known = presets::entries(&variable);
         providers.extend(
-            known.into_iter().filter(|entry| core.config.catalog.configured().all(|own| own.name != entry.name)),
+            known.into_iter().filter(|entry| core.config().catalog.configured().all(|own| own.name != entry.name)),
         );
         let local = providers.iter().filter(|entry| is_local(entry));
         let probe = |entry: &ProviderEntry| {
@@ -287,7 +287,7 @@ impl Setup {
 
     fn run_key_command(&mut self, core: &Core, focus: AgentId, command: &str) -> Result<()> {
         let Some(agent) = core.agent(focus) else { return Ok(()) };
-        let (environment, limit) = (agent.inputs.environment.clone(), core.config.settings.key_timeout);
+        let (environment, limit) = (agent.inputs.environment.clone(), core.config().settings.key_timeout);
         self.entry.key_command = Some(command.to_owned());
         self.work = Some(Work::Key(KeyRun::start(command, limit, environment, core.waker())?));
         Ok(())
@@ -302,7 +302,7 @@ impl Setup {
 
     fn try_model(&mut self, core: &Core, model: String) -> Result<()> {
         let (endpoint, key) = (self.entry.endpoint(&model), self.entry.key.as_ref());
-        let message = Message { id: MessageId(1), body: Body::User(PROMPT.into()), created_at: core.clock.unix_ms() };
+        let message = Message { id: MessageId(1), body: Body::User(PROMPT.into()), created_at: core.clock().unix_ms() };
         let thinking = Thinking::Unspecified;
         let conversation =
             Conversation { endpoint: &endpoint, key, thinking, system: "", messages: &[&message], tools: &[] };
@@ -418,7 +418,6 @@ impl Setup {
         let written = self.write(core);
         let endpoint = self.entry.endpoint(&self.model);
         let name = endpoint.full_name();
-        core.config.catalog.put(self.entry.clone());
         use_everywhere(core, focus, Some(self.entry.clone()), endpoint);
         let answer = text::truncate(answer.trim(), 60);
         let note = match &written {
@@ -432,7 +431,7 @@ impl Setup {
     }
 
     fn write(&self, core: &Core) -> Result<PathBuf> {
-        let path = core.config.user_file.clone().ok_or_else(|| Error::usage("there is no configuration file"))?;
+        let path = core.config().user_file.clone().ok_or_else(|| Error::usage("there is no configuration file"))?;
         let fail = |error: std::io::Error| Error::usage(format!("{}: {}", path.display(), system_message(&error)));
         let is_kept_nowhere = self.entry.key.is_some() && self.settings.is_empty() && !has_own_key(&self.entry);
         if is_kept_nowhere {
@@ -457,7 +456,7 @@ impl Setup {
 
 /// The person has left the panel: the built-in model answers where there is no other.
 pub(in crate::repl::terminals) fn leave(core: &mut Core, focus: AgentId) {
-    if core.config.endpoint.is_none() {
+    if core.config().endpoint.is_none() {
         use_everywhere(core, focus, None, Endpoint::echo());
         core.note(focus, LineKind::Note, "the built-in echo answers; polylogue setup or /setup chooses a model");
     }
@@ -466,10 +465,8 @@ pub(in crate::repl::terminals) fn leave(core: &mut Core, focus: AgentId) {
 /// New agents, this one and those without a model have this one.
 fn use_everywhere(core: &mut Core, focus: AgentId, entry: Option<ProviderEntry>, endpoint: Endpoint) {
     let name = endpoint.full_name();
-    core.config.endpoint = endpoint.clone();
-    core.config.hint = None;
-    core.factory.set_usual(entry, endpoint);
-    for id in core.roster.ids() {
+    set_usual(core, entry, endpoint);
+    for id in core.roster().ids() {
         let is_without = core.agent(id).is_some_and(|agent| agent.inputs.endpoint.is_none());
         if (id == focus || is_without)
             && let Err(error) = give_model(core, id, &name)
@@ -500,8 +497,8 @@ fn is_chat(model: &str) -> bool {
 
 /// The file for a typed key: beside the configuration, where tools of models cannot read.
 fn key_file(core: &Core, provider: &str) -> Option<PathBuf> {
-    let directory = core.config.user_file.as_ref()?.parent()?;
-    let is_hidden = core.config.sandbox.hidden.iter().any(|hidden| directory.starts_with(hidden));
+    let directory = core.config().user_file.as_ref()?.parent()?;
+    let is_hidden = core.config().sandbox.hidden.iter().any(|hidden| directory.starts_with(hidden));
     is_hidden.then(|| directory.join("keys").join(provider))
 }
 
@@ -515,7 +512,7 @@ fn write_key(file: &Path, key: &str) -> std::io::Result<()> {
 }
 
 fn file_at(core: &Core, typed: &str) -> PathBuf {
-    let home = core.config.display.home.as_deref();
+    let home = core.config().display.home.as_deref();
     typed.strip_prefix("~/").zip(home).map_or_else(|| PathBuf::from(typed), |(rest, home)| home.join(rest))
 }
 

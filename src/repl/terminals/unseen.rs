@@ -7,7 +7,7 @@ use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::flow::TurnEnd;
 use crate::domain::scrollback::LineKind;
-use crate::repl::core::Core;
+use crate::repl::core::{Core, unsaved};
 use crate::team::UnseenEnd;
 
 #[derive(Debug, Default)]
@@ -62,10 +62,10 @@ impl Unseen {
 pub(super) fn store_seen(core: &mut Core, agent: AgentId) {
     // An end that is stored later counts as new after a restart, which is not worth a message beside the one that it is
     // not stored yet.
-    if core.store.is_read_only() || core.unsaved.has(agent) {
+    if core.store().is_read_only() || unsaved::has(core, agent) {
         return;
     }
-    if let Err(error) = core.store.set_seen(agent) {
+    if let Err(error) = core.store().set_seen(agent) {
         core.note(agent, LineKind::Error, &format!("after a restart this turn is shown as new again: {error}"));
     }
 }

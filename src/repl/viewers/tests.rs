@@ -11,6 +11,7 @@ use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::Config;
 use crate::domain::message::{Body, Reply};
 use crate::domain::slice::SliceSpec;
+use crate::repl::core::viewers;
 use crate::store::Store;
 
 fn repl() -> Repl {
@@ -19,7 +20,7 @@ fn repl() -> Repl {
 
 fn emit_note(repl: &mut Repl, agent_id: AgentId, text: &str) {
     // Not into the scrollback as well: that takes time, and no test looks there.
-    repl.core.roster.with(agent_id, |agent| agent.output.push(&Chunk::Note(text.into())));
+    repl.core.edit(agent_id, |agent| agent.output.push(&Chunk::Note(text.into())));
 }
 
 fn read_all(repl: &mut Repl, viewer: ViewerId) -> ViewerOutput {
@@ -44,7 +45,7 @@ struct AgentModel {
 
 impl AgentModel {
     fn of(repl: &mut Repl, agent_id: AgentId) -> Self {
-        let (begin, next) = repl.core.filled_bounds(agent_id).unwrap();
+        let (begin, next) = viewers::filled_bounds(&mut repl.core, agent_id).unwrap();
         let output = &repl.core.agent(agent_id).unwrap().output;
         let chunk = |number| output.get(number).map(|(chunk, length)| (number, length, chunk)).unwrap();
         let kept: VecDeque<_> = (begin..next).map(chunk).collect();
@@ -107,7 +108,7 @@ impl Scene {
         for n in 0..count {
             let chunk = Chunk::Note(" ".repeat(length) + &n.to_string());
             // Not into the scrollback as well: that takes time, and no test looks there.
-            self.repl.core.roster.with(self.models[at].agent_id, |agent| agent.output.push(&chunk));
+            self.repl.core.edit(self.models[at].agent_id, |agent| agent.output.push(&chunk));
             self.models[at].add(chunk);
         }
     }
@@ -170,7 +171,7 @@ impl Scene {
     fn kill(&mut self) {
         let at = self.one();
         if !self.models[at].is_dead && self.random.u64(..30) == 0 {
-            let (root, victim) = (self.repl.core.roster.nth(0).unwrap(), self.models[at].agent_id);
+            let (root, victim) = (self.repl.core.roster().nth(0).unwrap(), self.models[at].agent_id);
             self.repl.apply(root, Change::Kill { agent_id: victim, cascade: false }).unwrap();
             self.models[at].add(Chunk::Mark("killed".into()));
             self.models[at].add(Chunk::Status(Status::Dead));
@@ -182,9 +183,9 @@ impl Scene {
     fn assert_nothing_is_left_over(&self) {
         for (at, models) in self.models.iter().enumerate().filter(|(_, models)| models.is_dead) {
             let is_wanted = self.readers.iter().any(|one| one.at == at && one.next < models.next);
-            assert_eq!(self.repl.core.viewers.gone().contains(&models.agent_id), is_wanted);
+            assert_eq!(viewers::gone(&self.repl.core).contains(&models.agent_id), is_wanted);
         }
-        assert_eq!(self.repl.core.viewers.count(), self.readers.len());
+        assert_eq!(viewers::count(&self.repl.core), self.readers.len());
     }
 }
 
@@ -227,8 +228,8 @@ fn all_kept_chunks_are_read_and_a_dropped_one_is_counted() {
 #[test]
 fn what_is_dropped_before_anybody_wanted_what_the_store_has_is_never_put_before_a_gap() {
     let mut repl = repl();
-    let root = repl.core.roster.nth(0).unwrap();
-    repl.core.store.append(root, vec![Body::User("stored".into())], 0).unwrap();
+    let root = repl.core.roster().nth(0).unwrap();
+    repl.core.store().append(root, vec![Body::User("stored".into())], 0).unwrap();
     (0..=OUTPUT_LIMITS.records).for_each(|_| emit_note(&mut repl, root, "x"));
     let viewer = repl.attach(root, None).unwrap();
     let seen = read_all(&mut repl, viewer);
@@ -239,9 +240,9 @@ fn what_is_dropped_before_anybody_wanted_what_the_store_has_is_never_put_before_
 #[test]
 fn of_a_long_past_the_newest_that_fits_is_put_in_front_and_the_store_is_not_read_twice() {
     let mut repl = repl();
-    let root = repl.core.roster.nth(0).unwrap();
+    let root = repl.core.roster().nth(0).unwrap();
     let models = |n: usize| Body::User(n.to_string());
-    repl.core.store.append(root, (0..OUTPUT_LIMITS.records + 500).map(models).collect(), 0).unwrap();
+    repl.core.store().append(root, (0..OUTPUT_LIMITS.records + 500).map(models).collect(), 0).unwrap();
     let live = read_live(&repl, root);
     let viewer = repl.attach(root, None).unwrap();
     let seen = read_all(&mut repl, viewer);
@@ -269,7 +270,7 @@ fn of_a_past_in_large_pieces_as_many_are_put_in_front_as_there_are_bytes_for() {
             ..Reply::default()
         })
     };
-    repl.core.store.append(agent_id, (0..9).map(piece).collect(), 0).unwrap();
+    repl.core.store().append(agent_id, (0..9).map(piece).collect(), 0).unwrap();
     let viewer = repl.attach(agent_id, None).unwrap();
     let seen = read_all(&mut repl, viewer);
     let texts = seen.chunks.iter().filter(|one| matches!(one.chunk, Chunk::Text(_))).count();
@@ -280,8 +281,8 @@ fn of_a_past_in_large_pieces_as_many_are_put_in_front_as_there_are_bytes_for() {
 #[test]
 fn a_viewer_cannot_attach_to_a_summary_agent() {
     let mut repl = repl();
-    let root = repl.core.roster.nth(0).unwrap();
-    repl.core.store.append(root, vec![Body::User("one".into()), Body::Assistant(Reply::default())], 0).unwrap();
+    let root = repl.core.roster().nth(0).unwrap();
+    repl.core.store().append(root, vec![Body::User("one".into()), Body::Assistant(Reply::default())], 0).unwrap();
     repl.apply(root, Change::EditHistory(HistoryEdit::Slice(SliceSpec::parse("summarize:0:1").unwrap()))).unwrap();
     let summary_job = repl.core.agent(root).and_then(|agent| agent.helper).expect("a summary is being written");
     assert!(repl.attach(summary_job, None).is_err() && repl.close(summary_job).is_err());
@@ -302,13 +303,13 @@ fn a_hundred_viewers_that_come_and_go_leave_nothing_behind() {
         }
     }
     assert!(
-        repl.core.viewers.count() == 0
-            && repl.core.viewers.gone().is_empty()
+        viewers::count(&repl.core) == 0
+            && viewers::gone(&repl.core).is_empty()
             && !repl.embedding.callbacks.has_unread(&repl.core)
     );
-    let (root, first) = (repl.core.roster.nth(0).unwrap(), agents[0]);
+    let (root, first) = (repl.core.roster().nth(0).unwrap(), agents[0]);
     repl.apply(root, Change::Kill { agent_id: first, cascade: false }).unwrap();
-    assert!(repl.core.viewers.gone().is_empty(), "no viewer was attached");
+    assert!(viewers::gone(&repl.core).is_empty(), "no viewer was attached");
 }
 
 #[test]
@@ -321,7 +322,8 @@ fn a_callback_gets_a_bounded_number_of_chunks_in_a_turn() {
         sink.borrow_mut().push(seen.chunks.len());
         Ok(())
     };
-    let position = Position { epoch: repl.epoch().to_owned(), number: repl.core.bounds(agent_id).unwrap().1 };
+    let position =
+        Position { epoch: repl.epoch().to_owned(), number: viewers::bounds(&mut repl.core, agent_id).unwrap().1 };
     repl.on_chunks(agent_id, Some(&position), Box::new(record)).unwrap();
     assert!(!repl.embedding.callbacks.has_unread(&repl.core));
     (0..CHUNKS_PER_TURN + 1).for_each(|_| emit_note(&mut repl, agent_id, "x"));
@@ -335,6 +337,6 @@ fn a_callback_gets_a_bounded_number_of_chunks_in_a_turn() {
     repl.close(agent_id).unwrap();
     repl.turn(Some(Default::default())).unwrap();
     assert!(
-        readings.borrow().last() == Some(&1) && repl.core.viewers.count() == 0 && repl.core.viewers.gone().is_empty()
+        readings.borrow().last() == Some(&1) && viewers::count(&repl.core) == 0 && viewers::gone(&repl.core).is_empty()
     );
 }

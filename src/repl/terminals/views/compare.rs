@@ -82,20 +82,20 @@ impl CompareView {
     }
 
     fn comparison<'a>(&self, core: &'a Core) -> Option<&'a Comparison> {
-        core.comparisons.get(self.number?)
+        core.comparisons().get(self.number?)
     }
 
     pub fn update(&mut self, core: &mut Core, focus: AgentId, (columns, rows): (u16, u16)) {
         if self.number.is_none() {
-            self.number = core.comparisons.newest_of(focus).map(|comparison| comparison.number);
+            self.number = core.comparisons().newest_of(focus).map(|comparison| comparison.number);
         }
         self.load(core);
         let columns_now = self.comparison(core).map(|comparison| comparison.columns.clone()).unwrap_or_default();
         self.keep_columns(columns_now);
-        let now = core.clock.unix_ms();
+        let now = core.clock().unix_ms();
         let mut next_second = None;
         for shown in &mut self.shown {
-            let answer = compare::answer(&core.roster, &shown.column, now);
+            let answer = compare::answer(core.roster(), &shown.column, now);
             shown.update(answer);
             shown.activity = activity(core, shown);
             if shown.state.is_running()
@@ -122,7 +122,7 @@ impl CompareView {
         }
         let is_running = lengths.iter().any(|(_, length)| *length == 0);
         let comparison = self.comparison(core).filter(|_| !is_running);
-        let answers = comparison.map(|comparison| comparison.complete(&core.roster)).unwrap_or_default();
+        let answers = comparison.map(|comparison| comparison.complete(core.roster())).unwrap_or_default();
         let answers: Vec<(char, String)> =
             answers.into_iter().map(|(column, answer)| (column.letter, answer)).collect();
         self.agreement = (agreement(&answers), lengths);
@@ -312,7 +312,7 @@ impl CompareView {
     fn open_diff(&mut self, core: &Core, first: char, second: char) -> ViewAct {
         let text_of = |letter: char| {
             let column = self.comparison(core)?.column(letter)?;
-            let text = compare::answer(&core.roster, column, 0).text();
+            let text = compare::answer(core.roster(), column, 0).text();
             Some(if text.is_empty() { text } else { text + "\n" })
         };
         let Some((old, new)) = text_of(first).zip(text_of(second)) else { return ViewAct::Done };

@@ -69,7 +69,7 @@ impl InboxView {
     }
 
     pub fn update(&mut self, core: &mut Core, unseen: &Unseen) {
-        let entries = inbox(&core.roster, &core.trees, unseen.iter());
+        let entries = inbox(core.roster(), core.trees(), unseen.iter());
         self.entries.replace(entries, |one, other| (one.agent, one.need) == (other.agent, other.need));
         let wanted = self.entries.iter().position(|entry| Some(entry.agent) == self.wanted);
         self.wanted.take_if(|_| wanted.is_some());
@@ -91,7 +91,7 @@ impl InboxView {
         }
         let revision =
             self.entries.marked().and_then(|entry| core.agent(entry.agent)).map(|agent| agent.view.revision());
-        (self.entries.at(), revision, self.several.len(), core.roster.at_work().len()).hash(hash);
+        (self.entries.at(), revision, self.several.len(), core.roster().at_work().len()).hash(hash);
         self.together.iter().for_each(|together| together.hash_shown(now, hash));
     }
 
@@ -203,7 +203,7 @@ impl InboxView {
         let most = (height / 3).max(height.saturating_sub(DETAIL_ROWS + 14)).max(1);
         let agents = || self.entries.iter().filter_map(|entry| core.agent(entry.agent));
         let digits = agents().map(|agent| agent.identity.digits().len()).max().unwrap_or(1).max(2);
-        let places = Places::of(agents(), &core.branches);
+        let places = Places::of(agents(), core.branches());
         let has_costs = columns >= LEAST_FOR_COST && self.entries.iter().any(|entry| cost(core, entry.agent).is_some());
         pane.list(&self.entries, most, heading, |entry| {
             self.entry_row(core, entry, (digits, has_costs, &places), columns).unwrap_or_default()
@@ -223,7 +223,7 @@ impl InboxView {
             (count(|need| need == Need::Failed), "failed"),
             (count(|need| need == Need::Interrupted), "interrupted"),
             (count(|need| need == Need::Finished), "finished"),
-            (core.roster.at_work().len(), "at work"),
+            (core.roster().at_work().len(), "at work"),
         ];
         let parts = parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
         ["inbox".to_owned()].into_iter().chain(parts).collect::<Vec<_>>().join(" ─ ")
@@ -305,7 +305,7 @@ fn cost(core: &Core, agent: AgentId) -> Option<String> {
 
 /// Which limit holds an agent and how it is raised, above what it said last.
 fn limit_rows(core: &Core, agent: &Agent, columns: u16, room: usize) -> Vec<Row> {
-    let held = core.trees.held(agent.id()).map(|held| held.message(&core.roster)).unwrap_or_default();
+    let held = core.trees().held(agent.id()).map(|held| held.message(core.roster())).unwrap_or_default();
     let held = text::sanitise(&held).into_owned();
     let lines = text::wrap(&held, usize::from(columns).max(1));
     let mut rows: Vec<Row> = lines.map(|(_, line)| Row::of(line, Style::color(Color::Attention))).collect();
@@ -323,7 +323,7 @@ fn summary(core: &Core, agent: &Agent, need: Need) -> (String, String) {
             (asked.tool.clone(), call.to_owned())
         }
         (Need::Limit, _) => {
-            (String::new(), core.trees.held(agent.id()).map(|held| held.activity()).unwrap_or_default())
+            (String::new(), core.trees().held(agent.id()).map(|held| held.activity()).unwrap_or_default())
         }
         _ => (String::new(), last_line(core, agent)),
     }
@@ -335,6 +335,6 @@ fn last_line(core: &Core, agent: &Agent) -> String {
     if !line.is_empty() {
         return line;
     }
-    let stored = core.store.last_said(agent.id()).ok().flatten().unwrap_or_default();
+    let stored = core.store().last_said(agent.id()).ok().flatten().unwrap_or_default();
     one_line(stored.trim_start())
 }

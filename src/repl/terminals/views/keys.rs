@@ -55,7 +55,7 @@ impl Terminals {
             has_selected: false,
             ..situation
         };
-        let action = action_of(key, &situation, &core.config.keymap);
+        let action = action_of(key, &situation, &core.config().keymap);
         self.get_mut(id)?.input.prefix = None;
         let is_typing = self.get(id)?.input.view.as_ref()?.is_typing();
         if is_typing && is_typed(key) && is_common_to_views(&action) {
@@ -145,7 +145,7 @@ impl Terminals {
             ViewAct::Go(agent) => (agent != focus).then_some((focus, Act::Change(Change::Switch(agent)))),
             ViewAct::Leave(agent, change) => {
                 // A fork of another agent is shown as one of this agent is.
-                let focus = Some(focus).filter(|focus| *focus != agent && core.config.follows_forks);
+                let focus = Some(focus).filter(|focus| *focus != agent && core.config().follows_forks);
                 let goes = focus.map(|focus| (focus, Act::Change(Change::Switch(agent))));
                 self.enqueue_acts(id, goes.into_iter().chain([(agent, Act::Change(change))]).collect())
             }
@@ -192,7 +192,7 @@ impl Terminals {
         let prefix = terminal.input.prefix.take();
         let text = terminal.input.view.as_mut()?.text.as_mut()?;
         let situation = Situation { is_draft_empty: text.draft.is_empty(), prefix, ..Situation::default() };
-        let action = action_of(key, &situation, &core.config.keymap);
+        let action = action_of(key, &situation, &core.config().keymap);
         if matches!(key, Key::Press(KeyCode::Escape, _)) || matches!(action, Action::Leave) {
             if let ViewText { purpose: Purpose::Message(_), draft } = terminal.input.view.as_mut()?.text.take()? {
                 terminal.input.view_draft = draft;

@@ -309,7 +309,7 @@ impl Terminals {
     pub(in crate::repl) fn offer_setup(&mut self, core: &mut Core, id: TerminalId, is_wanted: bool) {
         let Some(terminal) = self.get(id).filter(|terminal| !terminal.mode.is_read_only) else { return };
         let is_without = core.agent(terminal.focus).is_some_and(|agent| agent.inputs.endpoint.is_none());
-        if !core.store.is_read_only() && (is_without || is_wanted) {
+        if !core.store().is_read_only() && (is_without || is_wanted) {
             let setup = ViewKind::new(core, ViewName::Setup, terminal.focus);
             self.set_view(core, id, Some(setup));
         }
@@ -418,7 +418,7 @@ impl Terminals {
 fn text_rows(core: &Core, painter: &Painter, text: &ViewText) -> (Vec<Row>, Option<(u16, usize)>) {
     let title = match &text.purpose {
         Purpose::Message(to) => {
-            let names: Vec<String> = to.iter().take(MOST_NAMES).map(|to| core.roster.label_of(*to)).collect();
+            let names: Vec<String> = to.iter().take(MOST_NAMES).map(|to| core.roster().label_of(*to)).collect();
             let more = to.len().checked_sub(names.len()).filter(|more| *more > 0);
             let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
             format!("to {}{more}: Enter sends, Esc goes back", names.join(", "))

@@ -62,10 +62,10 @@ impl PickerView {
 
     /// Reads the list again if agents have come or gone.
     pub fn update(&mut self, core: &Core) {
-        if self.agents.replace(core.roster.len()) == Some(core.roster.len()) {
+        if self.agents.replace(core.roster().len()) == Some(core.roster().len()) {
             return;
         }
-        match core.store.conversations() {
+        match core.store().conversations() {
             Ok(conversations) => {
                 self.conversations.replace(conversations, |one, other| one.agent == other.agent);
                 self.error = None;
@@ -81,7 +81,7 @@ impl PickerView {
     }
 
     pub fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
-        let now = core.clock.unix_ms();
+        let now = core.clock().unix_ms();
         let first = self.conversations.at().saturating_sub(MOST_ROWS);
         for conversation in self.conversations.iter().skip(first).take(2 * MOST_ROWS) {
             (conversation.agent, text::age(age(now, conversation)), state(core, conversation)).hash(hash);
@@ -154,7 +154,7 @@ fn row(core: &Core, conversation: &Conversation, columns: u16) -> Row {
     let is_wide = columns >= 120;
     let number = conversation.number.map(|number| number.to_string()).unwrap_or_default();
     let start = format!("  {number:>NUMBER$} ");
-    let mut end = format!(" {:>AGE$}", text::age(age(core.clock.unix_ms(), conversation)));
+    let mut end = format!(" {:>AGE$}", text::age(age(core.clock().unix_ms(), conversation)));
     if columns >= 40 {
         let cost = cost(core, conversation).map(|cost| format!("${}", dollars(cost))).unwrap_or_default();
         end = format!(" {}{end} {cost:>COST$}", column(state(core, conversation), STATE));
@@ -175,9 +175,9 @@ fn listed(conversation: &Conversation) -> String {
 }
 
 fn project_of(core: &Core, conversation: &Conversation) -> String {
-    let directory = conversation.directory.as_ref().map_or(core.config.working_directory.as_path(), Path::new);
+    let directory = conversation.directory.as_ref().map_or(core.config().working_directory.as_path(), Path::new);
     let name = directory.file_name().unwrap_or(directory.as_os_str()).to_string_lossy().into_owned();
-    core.branches.get(directory).map_or_else(|| name.clone(), |branch| format!("{name} {branch}"))
+    core.branches().get(directory).map_or_else(|| name.clone(), |branch| format!("{name} {branch}"))
 }
 
 fn age(now: i64, conversation: &Conversation) -> Duration {
@@ -205,11 +205,11 @@ fn cost(core: &Core, conversation: &Conversation) -> Option<u64> {
 
 /// Where the marked conversation works, with which model, and what was said last in it.
 fn describe(core: &Core, conversation: &Conversation, pane: &mut Pane) {
-    let directory = conversation.directory.as_deref().map_or(core.config.working_directory.as_path(), Path::new);
+    let directory = conversation.directory.as_deref().map_or(core.config().working_directory.as_path(), Path::new);
     let model = conversation.endpoint.as_deref().unwrap_or_default();
-    let branch = core.branches.get(directory).map(|branch| format!(" {branch}")).unwrap_or_default();
+    let branch = core.branches().get(directory).map(|branch| format!(" {branch}")).unwrap_or_default();
     let place = format!("  {}   {}{branch}   {model}", listed(conversation), directory.display());
-    let said = core.store.last_said(conversation.agent).ok().flatten().unwrap_or_default();
+    let said = core.store().last_said(conversation.agent).ok().flatten().unwrap_or_default();
     pane.rule("");
     pane.rows.push(Row::of(text::sanitise(&place).into_owned(), Style::DIM));
     if !said.is_empty() {

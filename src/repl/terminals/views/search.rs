@@ -83,10 +83,10 @@ impl SearchView {
     }
 
     fn search(&mut self, core: &Core) {
-        match SearchQuery::parse(self.typed.text(), core.clock.unix_ms()) {
+        match SearchQuery::parse(self.typed.text(), core.clock().unix_ms()) {
             Ok(query) => match Searching::begin(core, &query) {
                 Some(searching) => self.searching = Some(searching),
-                None => self.show(search(&core.store, query)),
+                None => self.show(search(core.store(), query)),
             },
             Err(error) => self.show(Err(error)),
         }

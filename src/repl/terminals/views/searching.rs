@@ -34,7 +34,7 @@ impl Searching {
     /// Starts a search; `None` where there is no file to open again or no thread, and where a replay must be the same in every
     /// run.
     pub fn begin(core: &Core, query: &SearchQuery) -> Option<Self> {
-        let directory = core.store.directory().filter(|_| core.config.replay.is_none())?.to_owned();
+        let directory = core.store().directory().filter(|_| core.config().replay.is_none())?.to_owned();
         let query = query.clone();
         let work = move |_: &Job| Ok(search_in(directory, query));
         let thread = JobThread::spawn("search".into(), work, core.waker()).ok()?;

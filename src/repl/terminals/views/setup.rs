@@ -39,7 +39,7 @@ impl SetupView {
             choices: List::default(),
             focus,
             is_left: false,
-            leaves_echo: core.config.endpoint.is_none(),
+            leaves_echo: core.config().endpoint.is_none(),
             is_early: false,
             printed: String::new(),
         };

@@ -9,8 +9,8 @@ use crate::base::text::dollars;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::scrollback::Reader;
 use crate::domain::todo::Todo;
-use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
+use crate::repl::core::{Core, activity};
 use crate::repl::terminals::conversation;
 use crate::repl::terminals::draw::GUTTER;
 use crate::team::Places;
@@ -32,7 +32,9 @@ impl TileState {
         match agent.state() {
             State::AwaitingApproval => Self::Asks,
             State::ExecutingTool => Self::Tool,
-            State::WaitingForLlm if agent.partial_text().is_empty() || core.is_held_up(agent.id()) => Self::Waits,
+            State::WaitingForLlm if agent.partial_text().is_empty() || activity::is_held_up(core, agent.id()) => {
+                Self::Waits
+            }
             State::WaitingForLlm => Self::Writes,
             State::Idle if agent.has_failed() => Self::Failed,
             State::Idle if agent.is_interrupted() => Self::Interrupted,
@@ -192,7 +194,7 @@ fn content(core: &Core, texts: &mut TileTexts, agent: &Agent, (columns, height):
     if let (State::WaitingForLlm, Some(last)) = (agent.state(), rows.last_mut())
         && last.0.text().trim().is_empty()
     {
-        let activity = Row::of(core.activity(agent.id(), false), Style::DIM).cut(columns);
+        let activity = Row::of(activity::activity(core, agent.id(), false), Style::DIM).cut(columns);
         let width = text::width(&activity.text());
         *last = (activity, width);
     }

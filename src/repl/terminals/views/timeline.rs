@@ -59,13 +59,13 @@ impl TimelineView {
         let last = agent.partial_text().lines().rev().find(|line| !line.trim().is_empty());
         self.streaming = last.map(str::to_owned);
         let Some(history) = &agent.inputs.history else { return };
-        let seen = (history.last_id(), core.roster.children(id).count(), agent.has_live_tool());
+        let seen = (history.last_id(), core.roster().children(id).count(), agent.has_live_tool());
         if self.seen == Some(seen) {
             return;
         }
-        let steps = core.store.file_steps(id, MessageId(0)).unwrap_or_default();
+        let steps = core.store().file_steps(id, MessageId(0)).unwrap_or_default();
         let known: HashSet<MessageId> = history.conversation().iter().map(|message| message.id).collect();
-        let children: Vec<Child> = core.roster.children(id).filter_map(|child| child_of(core, child)).collect();
+        let children: Vec<Child> = core.roster().children(id).filter_map(|child| child_of(core, child)).collect();
         let follows = self.entries.at() + 1 >= self.entries.len();
         self.entries.replace(timeline(history.iter(), &known, &steps, &children), |_, _| false);
         if follows {
@@ -188,7 +188,7 @@ impl TimelineView {
         let is_to_the_end = self.entries.all().last().is_some_and(|newest| newest.message == last) || from == message;
         let before = (!is_to_the_end).then_some(last);
         let snapshots = core.agent(agent).and_then(|agent| agent.inputs.environment.snapshots.clone());
-        let found = snapshots.and_then(|snapshots| changes(&core.store, &snapshots, agent, first, before).ok());
+        let found = snapshots.and_then(|snapshots| changes(core.store(), &snapshots, agent, first, before).ok());
         let found = found.unwrap_or_default();
         if found.is_empty() {
             return ViewAct::Notice("no tool changed a file between these messages");
@@ -210,7 +210,7 @@ impl TimelineView {
     }
 
     fn title(&self, core: &Core) -> String {
-        let name = self.agent.map(|agent| core.roster.label_of(agent)).unwrap_or_default();
+        let name = self.agent.map(|agent| core.roster().label_of(agent)).unwrap_or_default();
         let forks = self.entries.iter().filter(|entry| matches!(entry.kind, Kind::Fork(_))).count();
         let messages = text::counted(self.entries.len() - forks, "message", "messages");
         let forks = match forks {
@@ -236,7 +236,7 @@ impl TimelineView {
         let first = entry.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let speaker = match &entry.kind {
             Kind::Prompt => "you".to_owned(),
-            Kind::Reply => self.agent.map(|agent| core.roster.label_of(agent)).unwrap_or_default(),
+            Kind::Reply => self.agent.map(|agent| core.roster().label_of(agent)).unwrap_or_default(),
             Kind::Tool { name, .. } => name.clone(),
             Kind::Event => "·".into(),
             Kind::Fork(_) => "├─ fork".into(),
@@ -255,7 +255,7 @@ impl TimelineView {
     }
 
     fn live_row(&self, core: &Core, last: &str, columns: u16) -> Row {
-        let name = self.agent.map(|agent| core.roster.label_of(agent)).unwrap_or_default();
+        let name = self.agent.map(|agent| core.roster().label_of(agent)).unwrap_or_default();
         let head = format!("  {:5} {:>NUMBER$}  {} ", "now", "", column(&name, SPEAKER));
         Row::of(between(&head, last, "", columns), Style::DIM)
     }

@@ -46,7 +46,7 @@ impl WallView {
         let words = self.filter.iter().flat_map(|filter| filter.text().split_whitespace());
         let words: Vec<String> = words.map(str::to_lowercase).collect();
         let matches = |text: &str| words.iter().all(|word| text.contains(word.as_str()));
-        let agents = core.roster.iter().filter(|agent| tile::has_tile(agent)).filter(|agent| {
+        let agents = core.roster().iter().filter(|agent| tile::has_tile(agent)).filter(|agent| {
             if words.is_empty() {
                 return true;
             }
@@ -90,7 +90,7 @@ impl WallView {
             (id, agent.view.revision(), TileState::of(core, agent), agent.used.cost).hash(hash);
         }
         (self.agents.len(), self.agents.at(), &self.chosen, self.grid).hash(hash);
-        (core.roster.at_work().len(), core.roster.asking().len()).hash(hash);
+        (core.roster().at_work().len(), core.roster().asking().len()).hash(hash);
     }
 
     pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
@@ -160,7 +160,7 @@ impl WallView {
         let numbers = [self.number.saturating_mul(10).saturating_add(digit), digit];
         let found = numbers
             .into_iter()
-            .find_map(|number| Some((number, self.place_of(core.roster.agent_with_number(number)?)?)));
+            .find_map(|number| Some((number, self.place_of(core.roster().agent_with_number(number)?)?)));
         if let Some((number, at)) = found {
             self.number = number;
             self.agents.mark(at);
@@ -180,7 +180,7 @@ impl WallView {
     fn targets(&self, core: &Core) -> Vec<AgentId> {
         match self.chosen.is_empty() {
             true => self.agents.all().to_vec(),
-            false => core.roster.ids().into_iter().filter(|id| self.chosen.contains(id)).collect(),
+            false => core.roster().ids().into_iter().filter(|id| self.chosen.contains(id)).collect(),
         }
     }
 
@@ -208,7 +208,7 @@ impl WallView {
 
     fn kill(&mut self, core: &Core, kills: Option<AgentId>) -> ViewAct {
         let Some(marked) = self.marked() else { return ViewAct::Done };
-        let Some(parent) = core.roster.parent(marked) else { return ViewAct::Notice("agent 0 cannot be killed") };
+        let Some(parent) = core.roster().parent(marked) else { return ViewAct::Notice("agent 0 cannot be killed") };
         if kills != Some(marked) {
             self.kills = Some(marked);
             return ViewAct::Notice("X again kills the marked agent; this cannot be undone");
@@ -227,7 +227,7 @@ impl WallView {
         let width = size.0 / u16::try_from(across_shown).unwrap_or(1);
         let texts = &mut *self.texts.borrow_mut();
         texts.retain(&page);
-        let places = Places::of(page.iter().filter_map(|id| core.agent(*id)), &core.branches);
+        let places = Places::of(page.iter().filter_map(|id| core.agent(*id)), core.branches());
         for line in page.chunks(across_shown) {
             let tiles: Vec<Vec<Row>> = line
                 .iter()
@@ -251,7 +251,7 @@ impl WallView {
         if count < self.agents.len() {
             parts.push(format!("{} to {}", self.first() + 1, self.first() + count));
         }
-        let counts = [(core.roster.at_work().len(), "at work"), (core.roster.asking().len(), "ask")];
+        let counts = [(core.roster().at_work().len(), "at work"), (core.roster().asking().len(), "ask")];
         parts.extend(counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
         if let Some(filter) = &self.filter {
             let [before, after] = filter.parts();

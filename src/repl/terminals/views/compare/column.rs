@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::base::text;
 use crate::base::text::dollars;
 use crate::domain::scrollback::{LineKind, Reader, Scrollback};
-use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
+use crate::repl::core::{Core, activity};
 use crate::repl::terminals::draw::text_width;
 use crate::team::compare::{Answer, AnswerState, Column, Part};
 
@@ -105,7 +105,7 @@ pub(super) fn activity(core: &Core, shown: &ShownColumn) -> String {
             format!("{}{} (y shows it)", asked.question.answers.ask, one_line(&asked.question.title))
         }
         (AnswerState::Waits, _) if shown.time.is_none() => "the prompt is queued".to_owned(),
-        (AnswerState::Waits, _) => core.activity(agent.id(), false),
+        (AnswerState::Waits, _) => activity::activity(core, agent.id(), false),
         _ => String::new(),
     }
 }

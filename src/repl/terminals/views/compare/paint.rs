@@ -4,8 +4,8 @@ use crate::base::text;
 use crate::base::text::dollars;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::scrollback::Reader;
-use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
+use crate::repl::core::{Core, activity};
 use crate::repl::terminals::conversation;
 use crate::repl::terminals::views::compare::column::{ShownColumn, measures};
 use crate::repl::terminals::views::compare::{CompareView, Verb};
@@ -62,7 +62,7 @@ impl CompareView {
         let shown: Vec<&ShownColumn> = self.shown.iter().skip(first).take(fit).collect();
         let files = shown.iter().any(|shown| !shown.files.is_empty());
         let height = room.saturating_sub(3 + verdict.len() + usize::from(files));
-        let chosen = comparison.verdict(&core.roster).and_then(|(letter, _)| letter);
+        let chosen = comparison.verdict(core.roster()).and_then(|(letter, _)| letter);
         let cells: Vec<Vec<Row>> = shown
             .iter()
             .enumerate()
@@ -138,8 +138,8 @@ impl CompareView {
 /// What the judge does, or what it has said.
 pub(super) fn verdict_text(core: &Core, comparison: &Comparison) -> Option<String> {
     let judge = comparison.judge.as_ref()?;
-    Some(match comparison.verdict(&core.roster) {
-        None => format!("{}: {}", judge.label, core.activity(judge.agent, false)),
+    Some(match comparison.verdict(core.roster()) {
+        None => format!("{}: {}", judge.label, activity::activity(core, judge.agent, false)),
         Some((Some(letter), said)) => {
             let why: Vec<&str> = said.lines().skip(1).map(str::trim).filter(|line| !line.is_empty()).collect();
             format!("{}: {letter} is best. {}", judge.label, why.join(" "))

@@ -15,7 +15,7 @@ const MAX_REFUSED: usize = 1000;
 
 /// Gives the rules of an open question, or those that a person wrote instead, to an agent or to all that work in the
 /// same directory. Does nothing if the question is closed.
-pub(super) fn grant(
+pub(in crate::repl) fn grant(
     core: &mut Core,
     agent_id: AgentId,
     question: u64,
@@ -53,7 +53,7 @@ pub(super) fn grant(
 
 /// Adds rules from a command line. What is allowed lasts while the process runs; what asks and what is refused also
 /// lasts after that.
-pub(super) fn add_named(core: &mut Core, agent_id: AgentId, rules: Rules) -> Result<()> {
+pub(in crate::repl) fn add_named(core: &mut Core, agent_id: AgentId, rules: Rules) -> Result<()> {
     let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
     let (workspace, mut all) = (workspace_of(agent), agent.rules.clone());
     add(&mut all.own, rules.allow.into_iter().map(|rule| Grant { rule, workspace: workspace.clone() }));
@@ -74,7 +74,7 @@ pub(super) fn add_named(core: &mut Core, agent_id: AgentId, rules: Rules) -> Res
 }
 
 /// Refuses an agent, and its future children, what the rules of its open question match. Does nothing if that is closed.
-pub(super) fn refuse(core: &mut Core, agent_id: AgentId, question: u64) -> Result<()> {
+pub(in crate::repl) fn refuse(core: &mut Core, agent_id: AgentId, question: u64) -> Result<()> {
     let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
     let Some(pending) = agent.question().filter(|pending| pending.number == question) else { return Ok(()) };
     let mut all = agent.rules.clone();
@@ -106,7 +106,7 @@ fn file_for(core: &Core, agent: &Agent) -> Result<PathBuf> {
 }
 
 /// Takes back a rule that was given to this agent or to all that work in its directory.
-pub(super) fn revoke(core: &mut Core, agent_id: AgentId, rule: &Rule) -> Result<()> {
+pub(in crate::repl) fn revoke(core: &mut Core, agent_id: AgentId, rule: &Rule) -> Result<()> {
     let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
     let (workspace, mut all) = (workspace_of(agent), agent.rules.clone());
     let saved = core.session_rules().iter().find(|grant| grant.rule.says_as(rule) && grant.workspace == workspace);
@@ -129,14 +129,23 @@ pub(super) fn revoke(core: &mut Core, agent_id: AgentId, rule: &Rule) -> Result<
 }
 
 /// Notes a call that was refused because the user may not be asked.
-pub(super) fn note_refused(core: &mut Core, agent_id: AgentId, message: String) {
+pub(in crate::repl) fn note_refused(core: &mut Core, agent_id: AgentId, message: String) {
     if core.refused.len() < MAX_REFUSED {
         core.refused.push((agent_id, message));
     }
 }
 
+/// The refused calls since the last time, with their agents.
+pub(in crate::repl) fn take_refused(core: &mut Core) -> Vec<(AgentId, String)> {
+    std::mem::take(&mut core.refused)
+}
+
+pub(in crate::repl) fn has_refused(core: &Core) -> bool {
+    !core.refused.is_empty()
+}
+
 /// The rules that apply to an agent, one per line, with their sources.
-pub(super) fn describe(core: &Core, agent_id: AgentId) -> Result<String> {
+pub(in crate::repl) fn describe(core: &Core, agent_id: AgentId) -> Result<String> {
     let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
     let workspace = workspace_of(agent);
     let mut lines = Vec::new();
@@ -161,7 +170,7 @@ pub(super) fn describe(core: &Core, agent_id: AgentId) -> Result<String> {
 }
 
 /// Where the relative patterns of an agent's rules begin.
-pub(super) fn workspace_of(agent: &Agent) -> PathBuf {
+pub(in crate::repl) fn workspace_of(agent: &Agent) -> PathBuf {
     agent.inputs.environment.workspace().to_path_buf()
 }
 
