@@ -42,6 +42,8 @@ pub struct Pty {
     settings_before: Termios,
     parser: vt100::Parser<Reports>,
     output: Vec<u8>,
+    /// How much of it the emulator has.
+    shown: usize,
 }
 
 /// How the program left the terminal; all of it holds after a good exit.
@@ -138,7 +140,7 @@ impl Pty {
         let pid = Pid::from_child(&child);
         let death = rustix::process::pidfd_open(pid, PidfdFlags::empty()).expect("a child that was not waited for");
         let parser = vt100::Parser::new_with_callbacks(size.1, size.0, 10_000, Reports::default());
-        Pty { ours, theirs, child, death, exit: None, settings_before, parser, output: Vec::new() }
+        Pty { ours, theirs, child, death, exit: None, settings_before, parser, output: Vec::new(), shown: 0 }
     }
 
     /// The process that draws, once it draws anything: the one that was started, or one that it waits for.
@@ -346,9 +348,25 @@ impl Pty {
         let mut portion = [0; 16 * 1024];
         while let Ok(count @ 1..) = rustix::io::read(&self.ours, &mut portion) {
             self.output.extend_from_slice(&portion[..count]);
-            self.parser.process(&portion[..count]);
+            self.shown += show(&mut self.parser, &self.output[self.shown..]);
         }
     }
+}
+
+/// Shows output, and returns how many of its bytes: a replacement character that is not complete is left for later. The
+/// emulator leaves that character out, which takes a column of every terminal.
+fn show(parser: &mut vt100::Parser<Reports>, output: &[u8]) -> usize {
+    let replacement = "\u{fffd}".as_bytes();
+    let is_begun = |length: &usize| output.ends_with(&replacement[..*length]);
+    let ready = output.len() - (1..replacement.len()).rev().find(is_begun).unwrap_or(0);
+    let mut rest = &output[..ready];
+    while let Some(at) = rest.windows(replacement.len()).position(|bytes| bytes == replacement) {
+        parser.process(&rest[..at]);
+        parser.process("\u{25a1}".as_bytes());
+        rest = &rest[at + replacement.len()..];
+    }
+    parser.process(rest);
+    ready
 }
 
 impl Drop for Pty {

@@ -48,8 +48,14 @@ fn control_sequences_of_a_model_are_shown_and_do_nothing() {
     let exchange = peer.accept();
     exchange.stream();
     // Cut everywhere, so that no sequence comes in one piece.
-    for c in HOSTILE.chars() {
+    for (at, c) in HOSTILE.char_indices() {
         exchange.text(&c.to_string());
+        // What follows is drawn beside them: a character that the terminal counts otherwise would leave a gap.
+        for begun in ["\u{85}te", "elev"] {
+            if HOSTILE[..at].ends_with(begun) {
+                chat.sees(&begun.replace('\u{85}', "\u{25a1}"));
+            }
+        }
     }
     exchange.thinking(HOSTILE).text(" the end").finish("stop").done();
     chat.sees("the end");
