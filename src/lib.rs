@@ -65,7 +65,7 @@
 //!
 //! `coordinator` (default) adds tasks for several agents, see `multi_agent`. `shell-grammar` (default) parses commands, so
 //! that those that only read need no approval; without it every command asks. `syntax-colors` (default) colours code blocks.
-//! `web-fetch` (default) lets models read web pages. `tls-rustls` (default) and `tls-system` select the TLS library.
+//! `mcp` (default) adds tools of MCP servers. `web-fetch` (default) lets models read web pages. `tls-rustls` (default) and `tls-system` select the TLS library.
 
 mod agent;
 mod base;
@@ -77,7 +77,6 @@ mod domain;
 #[allow(missing_docs)]
 mod features;
 #[allow(missing_docs)]
-mod mcp;
 mod net;
 mod policy;
 #[allow(missing_docs)]

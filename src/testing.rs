@@ -84,8 +84,9 @@ pub mod mail {
 }
 
 pub mod mcp {
-    pub use crate::mcp::schema::{Normal, normalise};
-    pub use crate::mcp::{Era, Event, Session};
+    pub use crate::domain::tool_schema::{Normal, normalise};
+    #[cfg(feature = "mcp")]
+    pub use crate::features::mcp::protocol::{Era, Event, Session};
 }
 
 pub mod provider {

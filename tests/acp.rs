@@ -5,6 +5,7 @@ mod cancels;
 mod editor;
 mod faults;
 mod served;
+#[cfg(feature = "mcp")]
 mod servers;
 mod sessions;
 mod turns;

@@ -30,6 +30,7 @@ mod limits;
 mod features;
 mod lookups;
 mod mail;
+#[cfg(feature = "mcp")]
 mod mcp;
 mod memory;
 mod models;

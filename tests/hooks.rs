@@ -6,9 +6,10 @@ use std::time::Duration;
 use polylogue::config::{Author, Hook, HookEvent, Policy, Rules};
 use serde_json::{Value, json};
 
+#[cfg(feature = "mcp")]
 use crate::mcp;
 use crate::support::harness::{Harness, Plan};
-use crate::support::internals::{State, WakeReason};
+use crate::support::internals::State;
 use crate::support::peer::Peer;
 use crate::support::program::Home;
 use crate::support::scene::{
@@ -334,6 +335,7 @@ fn notify_hooks_are_told_of_questions_and_ends() {
 }
 
 #[test]
+#[cfg(feature = "mcp")]
 fn a_question_that_comes_late_in_a_turn_is_told_without_another_event() {
     let peer = Peer::start();
     let plan = Plan { mcp: vec![mcp::server("legacy")], ..Plan::peer(&peer.url()) };
@@ -344,7 +346,7 @@ fn a_question_that_comes_late_in_a_turn_is_told_without_another_event() {
     app.turn_until_asked(0);
     app.answer(0, true);
     app.turn_until_asked(0);
-    assert_eq!(app.timeout().why, WakeReason::Leftover);
+    assert_eq!(app.timeout().why, crate::support::internals::WakeReason::Leftover);
     let told = app.directory().join("told");
     app.turn_until("the question", |_| fs::read_to_string(&told).is_ok_and(|told| told.contains("write_file: it")));
 }

@@ -94,8 +94,7 @@ fn name_of(timeout: &Timeout) -> &'static str {
         WakeReason::Client => "client",
         WakeReason::Team => "team",
         WakeReason::Proxy => "proxy",
-        WakeReason::Mcp => "mcp",
-        WakeReason::Web => "web",
+        WakeReason::Feature(name) => name,
         WakeReason::Store => "store",
     }
 }

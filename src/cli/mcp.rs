@@ -14,7 +14,8 @@ use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::host::HostPattern;
 use crate::domain::mcp::{McpServer, McpTool, is_server_name};
 use crate::domain::rule::Rules;
-use crate::repl::{Repl, ServerReport};
+use crate::repl::Repl;
+use crate::repl::component::ServerReport;
 use crate::store::Store;
 
 /// Returns whether all servers that were tested work.
@@ -91,6 +92,9 @@ pub fn try_servers(
 
 /// Has an agent of the built-in model send one message, for which its servers are started.
 fn start(config: &Config, mcp: Vec<McpServer>) -> Result<Vec<ServerReport>> {
+    if cfg!(not(feature = "mcp")) {
+        return Err(Error::not_built_in("mcp"));
+    }
     let config = Config {
         data_directory: None,
         catalog: Catalog::default(),

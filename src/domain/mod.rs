@@ -73,9 +73,11 @@ pub mod timeline;
 pub mod title;
 pub mod todo;
 pub mod tool;
+pub mod tool_schema;
 #[allow(missing_docs)]
 pub mod trace;
 pub mod user_tool;
+#[cfg(any(feature = "mcp", feature = "web-fetch"))]
 pub mod web_url;
 #[allow(missing_docs)]
 pub mod wire;

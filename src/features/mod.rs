@@ -3,6 +3,8 @@
 //! Nothing imports a feature but its row. The modules below read the table and know none of its rows (`tests/layers.rs`):
 //! without the folder and the row, the program is built without the feature.
 
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
 #[cfg(feature = "web-fetch")]
 mod web_fetch;
 
@@ -43,4 +45,6 @@ impl Feature {
 pub const FEATURES: &[Feature] = &[
     #[cfg(feature = "web-fetch")]
     web_fetch::FEATURE,
+    #[cfg(feature = "mcp")]
+    mcp::FEATURE,
 ];

@@ -37,15 +37,15 @@ pub enum Source {
     Listener,
     /// A client of the server, by its number; numbers are never reused.
     Client(u64),
-    /// A socket of a page that is being fetched, by the number of the fetch; numbers are never reused.
-    #[cfg_attr(not(feature = "web-fetch"), allow(dead_code))]
-    Download(u64, RawFd),
     /// A socket of the proxy, by its number; numbers are never reused.
     Proxy(u64),
-    /// A descriptor of an MCP server, by its number; numbers are never reused.
-    Mcp(u64),
-    /// A socket of libcurl for a transfer that belongs to no agent, by its number; numbers are never reused.
-    Transfer(u64, RawFd),
+    /// A descriptor of a feature, by a number of its own, which is never reused. libcurl needs its number as well.
+    #[cfg_attr(not(any(feature = "mcp", feature = "web-fetch")), allow(dead_code))]
+    Feature {
+        name: &'static str,
+        number: u64,
+        fd: Option<RawFd>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,12 +15,13 @@ use crate::domain::choices::Choices;
 use crate::domain::chunk::Status;
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
+use crate::repl::component::ServerReport;
 use crate::repl::core::archive::called_or_archived;
 use crate::repl::core::begin::{Beginning, begin};
 use crate::repl::core::{activity, unsaved};
 use crate::repl::server::MOST_CLIENTS;
 use crate::repl::start::slots;
-use crate::repl::{Repl, ServerReport, steer};
+use crate::repl::{Repl, steer};
 use crate::socket::Listener;
 use crate::team::Roster;
 
@@ -184,9 +185,9 @@ impl Repl {
         unsaved::count(&self.core)
     }
 
-    /// The state of the MCP servers that were used.
+    /// The state of the servers of tools that were used.
     pub(crate) fn servers(&self) -> Vec<ServerReport> {
-        self.mcp.reports()
+        self.features.iter().flat_map(|feature| feature.servers()).collect()
     }
 
     pub(crate) fn roster(&self) -> &Roster {

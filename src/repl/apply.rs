@@ -11,7 +11,6 @@ use crate::commands;
 use crate::domain::change::{ArchiveAct, Change, Decision, MailAct, Setting, Shown, TeamStart};
 use crate::domain::flow::{InputResult, Origin};
 use crate::domain::scrollback::LineKind;
-use crate::repl::component::Component as _;
 use crate::repl::core::archive::{self, archive_for_person, archive_when_idle, fork_ended};
 use crate::repl::core::delete::delete;
 use crate::repl::core::queue::retry_turn;
@@ -124,7 +123,7 @@ impl Repl {
 
     /// Esc: ends what a component does for the person or, if there is nothing, the agent's work.
     fn interrupt_at(&mut self, agent_id: AgentId) -> Result<()> {
-        let of_person = self.mcp.interrupt(agent_id) || self.features.iter_mut().any(|it| it.interrupt(agent_id));
+        let of_person = self.features.iter_mut().any(|it| it.interrupt(agent_id));
         if of_person { Ok(()) } else { self.jobs.interrupt_turn(&mut self.core, agent_id) }
     }
 

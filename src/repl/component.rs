@@ -9,6 +9,7 @@ use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::change::Change;
 use crate::domain::flow::{Origin, ToolRequest};
+use crate::domain::mcp::McpTool;
 use crate::reactor::{Reactor, Ready};
 use crate::repl::core::Core;
 use crate::repl::event::Event;
@@ -29,6 +30,35 @@ pub struct Command {
     pub origin: Origin,
     pub agent: AgentId,
     pub change: Change,
+}
+
+/// A message of a person that a component has held back.
+#[derive(Debug)]
+pub struct HeldText {
+    pub origin: Origin,
+    pub agent: AgentId,
+    pub outcome: TextOutcome,
+}
+
+/// What becomes of a message that was held back.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "mcp"), allow(dead_code))]
+pub enum TextOutcome {
+    /// It is complete.
+    Send(String),
+    /// It is shown in the draft first.
+    Draft(String),
+    /// This line goes back into the draft.
+    Failed { line: String, why: String },
+}
+
+/// The state of a server of tools.
+#[derive(Debug, Clone)]
+pub struct ServerReport {
+    pub name: String,
+    pub tools: Vec<McpTool>,
+    /// Why it does not work.
+    pub failure: Option<String>,
 }
 
 pub trait Component {
@@ -70,6 +100,24 @@ pub trait Component {
         false
     }
 
+    /// Whether a message of a person has to wait for what it names. [`Component::take_completed`] returns it later.
+    ///
+    /// # Errors
+    /// What the message names cannot be had.
+    fn holds_text(&mut self, _: &mut Core, _: (Origin, AgentId), _: &str) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// The messages that were held back until now.
+    fn take_completed(&mut self) -> Vec<HeldText> {
+        Vec::new()
+    }
+
+    /// The servers of tools that it has used.
+    fn servers(&self) -> Vec<ServerReport> {
+        Vec::new()
+    }
+
     /// Esc: ends what this component does for the person at this agent. Returns whether there was anything.
     fn interrupt(&mut self, _: AgentId) -> bool {
         false
@@ -87,6 +135,9 @@ pub trait Component {
     fn deadline(&self, _: &Core) -> Option<(Moment, WakeReason)> {
         None
     }
+
+    /// The program ends: begins to end what was started.
+    fn begin_end(&mut self, _: &mut Core) {}
 
     /// Whether the end of the program waits for it, as long as the configuration allows.
     fn has_to_end(&self) -> bool {

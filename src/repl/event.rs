@@ -12,6 +12,7 @@ use crate::base::error::Result;
 use crate::base::id::{AgentId, ClientId};
 use crate::domain::drafts::DraftSlot;
 use crate::domain::flow::Origin;
+use crate::domain::mcp::ClientServer;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -67,6 +68,12 @@ pub enum Event {
     ClientJobEnded {
         client: ClientId,
         outcome: Result<String>,
+    },
+    /// A client receives the commands of an agent, which has these servers of tools as long as it does.
+    CommandsBegun {
+        client: ClientId,
+        agent: AgentId,
+        servers: Vec<ClientServer>,
     },
     /// A client no longer receives the commands of an agent, and the servers that it has declared for it end.
     CommandsEnded {

@@ -21,7 +21,6 @@ mod input;
 mod jobs;
 mod json;
 mod mail_waits;
-mod mcp;
 mod notify_hooks;
 mod objections;
 mod offers;
@@ -44,7 +43,7 @@ mod start;
 mod steer;
 mod stop;
 mod terminals;
-mod timeout;
+pub(crate) mod timeout;
 mod tool_requests;
 mod trace;
 mod turn;
@@ -60,7 +59,6 @@ pub(crate) use background::{GOES_ON, Waiting};
 pub use component::Turn;
 #[cfg(feature = "coordinator")]
 pub use coordinator::RunId;
-pub(crate) use mcp::ServerReport;
 pub(crate) use openings::WayBack;
 pub use probe::Probe;
 pub use terminals::{Device, RemoteTerminal, Terminal, TerminalMode, TerminalRequest};
@@ -73,7 +71,6 @@ use dispatcher::Dispatcher;
 use external::ExternalDescriptors;
 use jobs::Jobs;
 use mail_waits::MailWaits;
-use mcp::Mcp;
 use notify_hooks::NotifyHooks;
 use objections::Objections;
 use proxy::Proxy;
@@ -93,7 +90,6 @@ pub struct Repl {
     jobs: Jobs,
     /// The components that the loop knows only as such.
     features: Vec<Box<dyn Component>>,
-    mcp: Mcp,
     objections: Objections,
     proxy: Proxy,
     #[cfg(feature = "coordinator")]
@@ -152,13 +148,13 @@ fn features() -> Vec<Box<dyn Component>> {
 impl Repl {
     /// The core, every component, in the order in which they get events and are stepped, and the trace.
     fn split(&mut self) -> (&mut Core, impl Iterator<Item = &mut dyn Component>, &mut Trace) {
-        let Self { core, dispatcher, jobs, features, mcp, objections, proxy, terminals, server, trace, .. } = self;
+        let Self { core, dispatcher, jobs, features, objections, proxy, terminals, server, trace, .. } = self;
         #[cfg(feature = "coordinator")]
         let coordinator: Option<&mut dyn Component> = Some(&mut self.coordinator);
         #[cfg(not(feature = "coordinator"))]
         let coordinator: Option<&mut dyn Component> = None;
         let first: [&mut dyn Component; 2] = [dispatcher, jobs];
-        let then: [&mut dyn Component; 3] = [mcp, objections, proxy];
+        let then: [&mut dyn Component; 2] = [objections, proxy];
         let last: [&mut dyn Component; 2] = [terminals, server];
         let features = features.iter_mut().map(|component| &mut **component as &mut dyn Component);
         let components = first.into_iter().chain(features).chain(then).chain(coordinator).chain(last);

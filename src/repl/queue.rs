@@ -16,10 +16,10 @@ use crate::domain::change::Change;
 use crate::domain::flow::{InputResult, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
+use crate::repl::component::{HeldText, TextOutcome};
 use crate::repl::core::files::{self, Attached};
 use crate::repl::core::{Core, agent_gone, drafts};
 use crate::repl::event::Event;
-use crate::repl::mcp::{Outcome, ReadText};
 use crate::repl::staged::stage;
 use crate::repl::terminals::QUEUE_ROWS;
 use crate::store::input_line;
@@ -29,11 +29,7 @@ impl Repl {
     /// resources that it names.
     pub(super) fn submit(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
         let Attached { text, note } = files::attach(&self.core, agent_id, text, matches!(origin, Origin::Terminal(_)))?;
-        if matches!(origin, Origin::Terminal(_))
-            && self.mcp.read_resources(&mut self.core, (origin, agent_id), &text)?
-        {
-            self.core.note(agent_id, LineKind::Note, "reading the resources of the message: Esc takes it back");
-        } else {
+        if !matches!(origin, Origin::Terminal(_)) || !self.is_held(origin, agent_id, &text)? {
             self.send_text(origin, agent_id, text)?;
         }
         if let Some(note) = note {
@@ -42,21 +38,30 @@ impl Repl {
         Ok(())
     }
 
-    /// Sends the messages whose resources have been read, and returns the others to the drafts.
-    pub(super) fn send_read(&mut self) {
-        for ReadText { origin, agent, outcome } in self.mcp.take_read() {
+    /// Whether a component sends this message later, with what it names.
+    fn is_held(&mut self, origin: Origin, agent: AgentId, text: &str) -> Result<bool> {
+        let Self { core, features, .. } = self;
+        features
+            .iter_mut()
+            .try_fold(false, |held, feature| Ok(held || feature.holds_text(core, (origin, agent), text)?))
+    }
+
+    /// Sends the messages that components have completed, and returns the others to the drafts.
+    pub(super) fn send_completed(&mut self) {
+        let completed: Vec<HeldText> = self.features.iter_mut().flat_map(|feature| feature.take_completed()).collect();
+        for HeldText { origin, agent, outcome } in completed {
             if let Origin::Client(client) = origin {
-                self.send_read_for(client, agent, outcome);
+                self.send_completed_for(client, agent, outcome);
                 self.apply_effects();
                 continue;
             }
             let failed = match outcome {
-                Outcome::Draft(text) => {
+                TextOutcome::Draft(text) => {
                     drafts::return_text(&mut self.core, agent, origin, &text);
                     None
                 }
-                Outcome::Failed { line, why } => Some((line, why)),
-                Outcome::Send(text) => {
+                TextOutcome::Failed { line, why } => Some((line, why)),
+                TextOutcome::Send(text) => {
                     self.send_text(origin, agent, text.clone()).err().map(|error| (input_line(&text), error.message))
                 }
             };
@@ -70,13 +75,13 @@ impl Repl {
 
     /// The same for a client, which has no draft: a prompt is sent whatever its length, or the turn ends with the
     /// error.
-    fn send_read_for(&mut self, client: ClientId, agent: AgentId, outcome: Outcome) {
+    fn send_completed_for(&mut self, client: ClientId, agent: AgentId, outcome: TextOutcome) {
         let sent = match outcome {
-            Outcome::Send(text) | Outcome::Draft(text) => {
+            TextOutcome::Send(text) | TextOutcome::Draft(text) => {
                 self.server.on_text(client);
                 self.send_text(Origin::Client(client), agent, text)
             }
-            Outcome::Failed { why, .. } => Err(Error::usage(why)),
+            TextOutcome::Failed { why, .. } => Err(Error::usage(why)),
         };
         if let Err(error) = sent {
             self.server.fail_turn(&mut self.core, client, &error);

@@ -13,11 +13,13 @@ use crate::domain::approval::Policy;
 use crate::domain::change::{Change, MailAct, Setting};
 use crate::domain::flow::{InputResult, Origin};
 use crate::domain::mcp::ClientServer;
+use crate::domain::scrollback::LineKind;
 use crate::domain::wire::{Followed, NewAgent, Request, Response};
 use crate::repl::core::archive::{bring_back, called_or_archived, mark_print_run};
 use crate::repl::core::files::attach_image;
 use crate::repl::core::spawn::project_directory;
 use crate::repl::core::{Core, agent_gone, last_addressed, require_answered};
+use crate::repl::event::Event;
 use crate::repl::json::{approvals_as_json, commands_as_json, describe};
 use crate::repl::server::TurnBounds;
 use crate::repl::{Repl, Turn};
@@ -249,7 +251,10 @@ impl Repl {
             server.check().map_err(|why| Error::usage(format!("MCP server {:?}: {why}", server.name)))?;
         }
         self.server.begin_commands(&mut self.core, client, agent);
-        self.mcp.declare(&mut self.core, client, agent, servers);
+        if cfg!(not(feature = "mcp")) && !servers.is_empty() {
+            self.core.note(agent, LineKind::Note, "MCP servers are not started: rebuild with --features mcp");
+        }
+        self.core.emit(Event::CommandsBegun { client, agent, servers: servers.to_vec() });
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
 use crate::repl::Repl;
+#[cfg(feature = "coordinator")]
 use crate::repl::component::Component as _;
 use crate::repl::core::archive::archive_idle;
 use crate::repl::core::{Core, begin, drafts, files, limits, remove, unsaved};
@@ -40,19 +41,21 @@ impl Repl {
         #[cfg(feature = "coordinator")]
         self.end_runs(start);
         for id in self.core.roster().ids() {
-            self.mcp.interrupt(id);
+            for feature in &mut self.features {
+                feature.interrupt(id);
+            }
             self.jobs.cancel(&mut self.core, id, true);
             end_turn_of(&mut self.core, id);
         }
         self.apply_effects();
         self.step_components();
         // Messages that waited for resources are drafts again.
-        self.send_read();
+        self.send_completed();
         for id in self.core.roster().ids() {
             drafts::save_all(&self.core, id);
         }
         files::free_unsent(&mut self.core);
-        self.mcp.shutdown(&mut self.core);
+        self.features.iter_mut().for_each(|feature| feature.begin_end(&mut self.core));
         self.wait_for_tools(start)?;
         let notes = self.end_components();
         self.process.end.notes.extend(notes);

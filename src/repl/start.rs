@@ -109,7 +109,6 @@ impl Repl {
             dispatcher: Dispatcher::new(slots(core.config().working_limit, 0)),
             jobs: Jobs::default(),
             features: features(),
-            mcp: crate::repl::mcp::Mcp::default(),
             objections: Objections::default(),
             proxy: Proxy::new(calls),
             #[cfg(feature = "coordinator")]

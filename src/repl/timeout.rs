@@ -7,7 +7,7 @@ use crate::repl::Repl;
 use crate::repl::core::{activity, remove, unsaved};
 
 /// Tool threads are polled this often, in case the wake of one is lost.
-pub(super) const TOOL_POLL: Duration = Duration::from_millis(50);
+pub(crate) const TOOL_POLL: Duration = Duration::from_millis(50);
 
 /// When there were no descriptors, connections are accepted again after this time.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -56,10 +56,8 @@ pub enum WakeReason {
     Team,
     /// A connection of the proxy has waited long enough, or a look-up is under way for one.
     Proxy,
-    /// The time limit of an MCP server, or one is being started or ended.
-    Mcp,
-    /// A page is being fetched.
-    Web,
+    /// A feature of this name waits for something, or polls a thread.
+    Feature(&'static str),
     /// Retries what could not be stored.
     Store,
 }

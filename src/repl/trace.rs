@@ -319,10 +319,8 @@ impl SourceName {
             Source::Socket(id, fd) => ("socket", Some(id), None, Some(fd)),
             Source::Listener => ("listener", None, None, None),
             Source::Client(number) => ("client", None, Some(number), None),
-            Source::Download(number, fd) => ("download", None, Some(number), Some(fd)),
             Source::Proxy(number) => ("proxy", None, Some(number), None),
-            Source::Mcp(number) => ("mcp", None, Some(number), None),
-            Source::Transfer(number, fd) => ("transfer", None, Some(number), Some(fd)),
+            Source::Feature { name, number, fd } => (name, None, Some(number), fd),
         };
         Self { source, agent, number, fd }
     }
@@ -346,9 +344,8 @@ fn reason(why: WakeReason) -> (&'static str, Option<AgentId>) {
         WakeReason::Files => "files",
         WakeReason::View => "view",
         WakeReason::Client => "client",
-        WakeReason::Web => "web",
         WakeReason::Proxy => "proxy",
-        WakeReason::Mcp => "mcp",
+        WakeReason::Feature(name) => name,
     };
     (name, None)
 }

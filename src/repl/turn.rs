@@ -65,7 +65,7 @@ impl Repl {
         self.note_watched();
         self.handle_ready(&ready);
         self.step_components();
-        self.send_read();
+        self.send_completed();
         self.trace.step("resources");
         self.process.retention.step(&mut self.core, &self.terminals);
         self.trace.step("retention");

@@ -22,8 +22,8 @@ use super::{
 use crate::base::text::{sanitise, shortened};
 use crate::domain::rule::{Rule, Subject};
 use crate::domain::tool::{Reach, ToolDeclaration};
+use crate::domain::tool_schema;
 use crate::domain::user_tool::{FileIdentity, UserTool, UserToolEntry};
-use crate::mcp::schema;
 use crate::sandbox::{Level, Promise};
 
 /// The common part of all user tools. Models get the declaration of each tool instead.
@@ -159,7 +159,7 @@ fn tool_of_schema(entry: &UserToolEntry, files: Vec<FileIdentity>, value: &Value
     if !value["parameters"].is_object() {
         return Err("its schema has no parameters: they are a JSON schema of an object".into());
     }
-    let normal = schema::normalise(&value["parameters"]).map_err(|why| format!("its schema: {why}"))?;
+    let normal = tool_schema::normalise(&value["parameters"]).map_err(|why| format!("its schema: {why}"))?;
     let about: String = text("description").chars().take(MAX_DESCRIPTION).collect();
     let description = normal.note.map_or_else(|| about.clone(), |note| format!("{about}\n{note}"));
     Ok(UserTool { entry: entry.clone(), description, parameters: normal.schema, files })

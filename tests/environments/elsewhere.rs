@@ -4,18 +4,19 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use polylogue::config::{AgentDefinition, Author, McpServer, Policy};
+use polylogue::config::{AgentDefinition, Author, Policy};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::instructions_in;
 use super::remote::{There, call, content};
+#[cfg(feature = "mcp")]
 use crate::mcp::{offered, server};
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::Probe;
 use crate::support::peer::Peer;
 use crate::support::program::Home;
-use crate::support::scene::{answer_next, assert_shows};
+use crate::support::scene::answer_next;
 use crate::support::write_executable;
 
 fn write(path: &Path, text: &str) {
@@ -158,10 +159,11 @@ fn a_definition_chooses_among_the_tools_there() {
 }
 
 #[test]
+#[cfg(feature = "mcp")]
 fn a_server_is_for_agents_elsewhere_only_if_it_says_so() {
     let (there, peer) = (project(), Peer::start());
     let program_path = there.plan(Policy::Ask).program_path;
-    let mcp = vec![server("legacy"), McpServer { is_remote: true, ..server("modern") }];
+    let mcp = vec![server("legacy"), polylogue::config::McpServer { is_remote: true, ..server("modern") }];
     let mut app = entered(&there, Plan { program_path, mcp, real_time: true, ..Plan::peer(&peer.url()) });
     write_executable(&app.directory().join("server.sh"), include_bytes!("../mcp/server.sh"));
     app.say(1, "hello");
@@ -171,8 +173,11 @@ fn a_server_is_for_agents_elsewhere_only_if_it_says_so() {
     app.resize((120, 60));
     app.switch(1);
     app.enter("/tools");
-    assert_shows(&mut app, "MCP server that works on this machine: remote = true in [mcp.NAME] offers it");
-    assert_shows(&mut app, "MCP server: first, second");
+    crate::support::scene::assert_shows(
+        &mut app,
+        "MCP server that works on this machine: remote = true in [mcp.NAME] offers it",
+    );
+    crate::support::scene::assert_shows(&mut app, "MCP server: first, second");
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl Editor<'_> {
             "agentCapabilities": {
                 "loadSession": true,
                 "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
-                "mcpCapabilities": {"http": true, "sse": false},
+                "mcpCapabilities": {"http": cfg!(feature = "mcp"), "sse": false},
                 "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
             },
             "agentInfo": {"name": "polylogue", "title": "polylogue", "version": env!("CARGO_PKG_VERSION")},

@@ -147,6 +147,10 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     values.config.hooks = user.hooks.into_iter().chain(of_project).collect();
     let of_project = files.mcp.as_ref().map(|file| file.servers(&mut diagnostics.warnings)).unwrap_or_default();
     values.config.mcp = mcp::all(user.mcp, of_project, env, &withheld, &mut diagnostics);
+    if cfg!(not(feature = "mcp")) && !values.config.mcp.is_empty() {
+        values.config.mcp.clear();
+        diagnostics.warnings.push("MCP servers are not started: rebuild with --features mcp".into());
+    }
     let programs = files.project.as_ref().map(|project| project.programs.as_slice()).unwrap_or_default();
     values.config.user_tools =
         user_tools::all(user.user_tools, project.user_tools, programs, (env, &withheld), &mut diagnostics);

@@ -78,6 +78,7 @@ pub(in crate::repl) fn set_watched(core: &mut Core, agents: impl Iterator<Item =
 }
 
 /// Whether a person sees the work of this agent.
+#[cfg(feature = "coordinator")]
 pub(in crate::repl) fn is_watched(core: &Core, agent: AgentId) -> bool {
     core.watched.contains(&agent)
 }

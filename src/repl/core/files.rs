@@ -221,7 +221,8 @@ fn mentions(text: &str) -> Vec<Mention> {
 }
 
 /// The text with every path that would be attached in quotes, so that it is not: it was not the person who wrote it.
-pub(in crate::repl) fn disarmed(text: &str) -> String {
+#[cfg_attr(not(feature = "mcp"), allow(dead_code))]
+pub(crate) fn disarmed(text: &str) -> String {
     let mut disarmed = text.to_owned();
     for mention in mentions(text).into_iter().rev() {
         let quoted = format!("`{}`", &text[mention.range.clone()]);

@@ -10,12 +10,12 @@ pub(super) mod context_lengths;
 pub(super) mod delete;
 pub(super) mod drafts;
 pub(in crate::repl) mod file_steps;
-pub(in crate::repl) mod files;
+pub(crate) mod files;
 pub(super) mod limits;
 pub(super) mod log;
 pub(super) mod mail;
 pub(super) mod model;
-pub(super) mod programs;
+pub(crate) mod programs;
 pub(super) mod queue;
 pub(super) mod remove;
 pub(super) mod restore;
@@ -220,6 +220,7 @@ impl Core {
     }
 
     /// The network, with the reactor that watches its sockets.
+    #[cfg_attr(not(feature = "mcp"), allow(dead_code))]
     pub fn network_and_reactor(&mut self) -> (&Network, &mut Reactor) {
         (&self.network, &mut self.reactor)
     }

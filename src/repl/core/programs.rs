@@ -14,7 +14,7 @@ pub(in crate::repl) fn gets_programs(core: &Core, agent: AgentId) -> bool {
 }
 
 /// The same for MCP servers. An agent that works elsewhere gets those that are declared for that.
-pub(in crate::repl) fn gets_servers(core: &Core, agent: AgentId) -> bool {
+pub(crate) fn gets_servers(core: &Core, agent: AgentId) -> bool {
     core.config.settings.has_tools
         && core.roster.get(agent).is_some_and(|agent| {
             agent.policy() != Policy::Plan
@@ -24,7 +24,7 @@ pub(in crate::repl) fn gets_servers(core: &Core, agent: AgentId) -> bool {
 }
 
 /// Whether something that a project in this directory declares is for the agent.
-pub(in crate::repl) fn is_for(agent: &Agent, project: Option<&PathBuf>) -> bool {
+pub(crate) fn is_for(agent: &Agent, project: Option<&PathBuf>) -> bool {
     agent.inputs.environment.is_of(project)
 }
 
@@ -38,6 +38,6 @@ pub(in crate::repl) fn request_again(core: &mut Core, agent: AgentId) -> bool {
 }
 
 /// Whether the request of an agent may join the send queue.
-pub(in crate::repl) fn waits_for_slot(agent: &Agent) -> bool {
+pub(crate) fn waits_for_slot(agent: &Agent) -> bool {
     agent.state() == State::WaitingForLlm && matches!(agent.wait(), Wait::Slot)
 }

@@ -51,7 +51,7 @@ impl Core {
     }
 
     /// Adds an agent to the send queue of its provider, ordered by how long it has waited.
-    pub(in crate::repl) fn join_send_queue(&mut self, id: AgentId) {
+    pub fn join_send_queue(&mut self, id: AgentId) {
         if let Some(agent) = self.roster.get(id) {
             self.send_queue.look(&agent.inputs.endpoint);
             self.send_queue.join(id, &agent.inputs.endpoint.provider, agent.waits_for_reply_since());

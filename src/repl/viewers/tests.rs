@@ -323,7 +323,7 @@ fn a_callback_gets_a_bounded_number_of_chunks_in_a_turn() {
         Ok(())
     };
     let position =
-        Position { epoch: repl.epoch().to_owned(), number: viewers::bounds(&mut repl.core, agent_id).unwrap().1 };
+        Position { epoch: repl.epoch().to_owned(), number: viewers::bounds(&repl.core, agent_id).unwrap().1 };
     repl.on_chunks(agent_id, Some(&position), Box::new(record)).unwrap();
     assert!(!repl.embedding.callbacks.has_unread(&repl.core));
     (0..CHUNKS_PER_TURN + 1).for_each(|_| emit_note(&mut repl, agent_id, "x"));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Event, Pending, Phase, Session};
-use crate::mcp::list;
+use crate::features::mcp::protocol::list;
 
 const MAX_PAGES: usize = 64;
 

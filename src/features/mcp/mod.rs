@@ -17,6 +17,7 @@ mod declared;
 mod http;
 mod link;
 mod process;
+pub mod protocol;
 mod reading;
 mod results;
 mod server;
@@ -35,8 +36,10 @@ use crate::domain::rule::{Rule, Rules};
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolCall;
 use crate::domain::web_url::WebUrl;
-use crate::mcp::{Era, Event as SessionEvent, Session, list};
+use crate::features::Feature;
+use crate::features::mcp::protocol::{Era, Event as SessionEvent, Session, list};
 use crate::proxy::AllowedHosts;
+use crate::reactor::Source;
 use crate::repl::core::Core;
 use crate::repl::core::programs::{gets_servers, waits_for_slot};
 use crate::tools::Environment;
@@ -48,22 +51,16 @@ use reading::{Item, Readings};
 use results::Preparing;
 use server::{Asked, Call, Server, State};
 
-pub(super) use reading::{Outcome, ReadText};
+pub const FEATURE: Feature = Feature {
+    component: Some(|| Box::<Mcp>::default()),
+    ..Feature::new("mcp", "tools, resources and prompts of servers of the Model Context Protocol (MCP)")
+};
 
 /// How long a server may take to end before it is killed. Its supervisor kills its descendants before that.
 const END_TIME_LIMIT: Duration = Duration::from_secs(3);
 
-/// The state of a server for reports.
-#[derive(Debug, Clone)]
-pub(crate) struct ServerReport {
-    pub(crate) name: String,
-    pub(crate) tools: Vec<McpTool>,
-    /// Why it does not work.
-    pub(crate) failure: Option<String>,
-}
-
 #[derive(Default)]
-pub(super) struct Mcp {
+struct Mcp {
     servers: BTreeMap<u64, Server>,
     /// Servers that a client has declared for an agent and its descendants, while it is connected.
     of_clients: BTreeMap<ClientId, (AgentId, Vec<McpServer>)>,
@@ -199,11 +196,6 @@ impl Mcp {
             return Err(Error::usage(format!("{name}: {why}")));
         }
         Ok(number)
-    }
-
-    /// The messages whose resources and prompts have arrived, or their errors.
-    pub(super) fn take_read(&mut self) -> Vec<ReadText> {
-        self.readings.take_read()
     }
 
     fn start(&mut self, core: &mut Core, number: u64) {
@@ -381,24 +373,6 @@ impl Mcp {
         }
     }
 
-    /// Ends all servers, because the program ends.
-    pub(super) fn shutdown(&mut self, core: &mut Core) {
-        for number in self.servers.keys().copied().collect::<Vec<_>>() {
-            self.stop(core, number);
-        }
-        self.servers.clear();
-    }
-
-    /// The state of every server that was used.
-    pub(super) fn reports(&self) -> Vec<ServerReport> {
-        let report = |server: &Server| ServerReport {
-            name: server.key.name.clone(),
-            tools: server.tools.clone(),
-            failure: server.failure.clone(),
-        };
-        self.servers.values().map(report).collect()
-    }
-
     fn forget(&mut self, core: &mut Core, agent: AgentId) {
         self.held.remove(&agent);
         self.readings.forget(agent);
@@ -442,6 +416,11 @@ impl Mcp {
             core.answer_call(agent, &id, result);
         }
     }
+}
+
+/// A descriptor of a server, by its number.
+fn source(number: u64) -> Source {
+    Source::Feature { name: "mcp", number, fd: None }
 }
 
 /// The refusals of the rules for the host of a server, to be checked against its addresses.

@@ -6,13 +6,14 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::source;
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::job::{Job, JobThread};
 use crate::base::text::{sanitise, truncate};
-use crate::mcp::Session;
-use crate::mcp::lines::{Lines, MAX_LINE};
-use crate::reactor::{Reactor, Source};
+use crate::features::mcp::protocol::Session;
+use crate::features::mcp::protocol::lines::{Lines, MAX_LINE};
+use crate::reactor::Reactor;
 use crate::repl::core::Core;
 use crate::sandbox::Watch;
 use crate::tools::Environment;
@@ -81,7 +82,7 @@ impl Process {
         let new =
             Self { session, process, lines, unwritten, errors, sources, closed_until: None, may_have_ended: false };
         for (number, port) in &new.sources[..3] {
-            reactor.watch(Source::Mcp(*number), new.fd(*port), true, false)?;
+            reactor.watch(source(*number), new.fd(*port), true, false)?;
         }
         Ok(new)
     }
@@ -112,14 +113,14 @@ impl Process {
             Port::Errors => read(&mut self.process.errors, &mut bytes),
             Port::Exit => {
                 self.may_have_ended = true;
-                return reactor.rearm(Source::Mcp(number));
+                return reactor.rearm(source(number));
             }
             Port::Input => return Ok(()),
         };
         if is_open {
-            reactor.rearm(Source::Mcp(number))?;
+            reactor.rearm(source(number))?;
         } else {
-            reactor.unwatch(Source::Mcp(number));
+            reactor.unwatch(source(number));
         }
         if port == Port::Errors {
             self.errors.extend_from_slice(&bytes);
@@ -150,7 +151,7 @@ impl Process {
         if self.unwritten.len() > MAX_UNWRITTEN {
             self.session.fail("does not read its input".into());
         }
-        let source = Source::Mcp(self.sources[3].0);
+        let source = source(self.sources[3].0);
         while let (Some(input), false) = (&mut self.process.input, self.unwritten.is_empty()) {
             match input.write(self.unwritten.as_slices().0) {
                 Ok(count) => drop(self.unwritten.drain(..count)),
@@ -204,7 +205,7 @@ impl Process {
     /// Ends it, with all its descendants. It is over when [`Ending::is_over`] says so.
     pub(super) fn end(mut self, until: Moment, reactor: &mut Reactor) -> Ending {
         // The kernel closes descriptors at once and gives their numbers to others.
-        self.sources().for_each(|(number, _)| reactor.unwatch(Source::Mcp(number)));
+        self.sources().for_each(|(number, _)| reactor.unwatch(source(number)));
         drop(self.process.input.take());
         self.process.supervised.end();
         Ending { process: Some(self.process), until }

@@ -9,8 +9,9 @@ use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::change::Change;
 use crate::domain::flow::{Origin, ToolRequest};
+use crate::domain::scrollback::LineKind;
 use crate::reactor::{Ready, Source};
-use crate::repl::component::{Command, Component};
+use crate::repl::component::{Command, Component, HeldText, ServerReport};
 use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
@@ -21,13 +22,13 @@ impl Component for Mcp {
         for item in ready {
             let (network, reactor) = core.network_and_reactor();
             match item.source {
-                Source::Mcp(source) => {
+                Source::Feature { name: "mcp", number: source, .. } => {
                     let Some((number, port)) = self.sources.get(&source).copied() else { continue };
                     if let Some(Link::Pipe(process)) = self.link(number) {
                         process.on_ready(source, port, now, reactor)?;
                     }
                 }
-                Source::Transfer(number, fd) => {
+                Source::Feature { name: "transfer", number, fd: Some(fd) } => {
                     let links = self.servers.values_mut().filter_map(|server| match &mut server.state {
                         State::Running(Link::Http(http)) if http.owns(number) => Some(http),
                         _ => None,
@@ -45,6 +46,7 @@ impl Component for Mcp {
     fn on_event(&mut self, event: &Event, core: &mut Core) {
         match event {
             Event::Removed { agent, .. } => self.forget(core, *agent),
+            Event::CommandsBegun { client, agent, servers } => self.declare(core, *client, *agent, servers),
             Event::CommandsEnded { client } => self.undeclare(core, *client),
             Event::Interrupted { agent, .. } => {
                 self.held.remove(agent);
@@ -120,7 +122,35 @@ impl Component for Mcp {
         };
         let is_busy = !self.ending.is_empty() || !self.preparing.is_empty() || self.readings.is_preparing();
         let at = self.servers.values().filter_map(of_session).chain(is_busy.then(|| now + TOOL_POLL)).min();
-        at.map(|at| (at, WakeReason::Mcp))
+        at.map(|at| (at, WakeReason::Feature("mcp")))
+    }
+
+    fn holds_text(&mut self, core: &mut Core, (by, agent): (Origin, AgentId), text: &str) -> Result<bool> {
+        let is_any = self.read_resources(core, (by, agent), text)?;
+        if is_any {
+            core.note(agent, LineKind::Note, "reading the resources of the message: Esc takes it back");
+        }
+        Ok(is_any)
+    }
+
+    fn take_completed(&mut self) -> Vec<HeldText> {
+        self.readings.take_completed()
+    }
+
+    fn servers(&self) -> Vec<ServerReport> {
+        let report = |server: &Server| ServerReport {
+            name: server.key.name.clone(),
+            tools: server.tools.clone(),
+            failure: server.failure.clone(),
+        };
+        self.servers.values().map(report).collect()
+    }
+
+    fn begin_end(&mut self, core: &mut Core) {
+        for number in self.servers.keys().copied().collect::<Vec<_>>() {
+            self.stop(core, number);
+        }
+        self.servers.clear();
     }
 
     fn has_to_end(&self) -> bool {

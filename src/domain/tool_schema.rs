@@ -18,10 +18,16 @@ const MAX_NAME: usize = 64;
 /// The schema of a tool's arguments, and what the description has to say because the schema cannot.
 #[derive(Debug, PartialEq)]
 pub struct Normal {
+    /// As JSON.
     pub schema: String,
+    /// For the description.
     pub note: Option<String>,
 }
 
+/// The normal form of a schema.
+///
+/// # Errors
+/// Providers would refuse it, and why.
 pub fn normalise(schema: &Value) -> Result<Normal, String> {
     let mut writer = Writer { root: schema, parts: 0, open: Vec::new() };
     let mut top = match writer.part(schema, 0) {

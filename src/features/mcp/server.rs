@@ -13,8 +13,8 @@ use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::mcp::{McpCall, McpPrompt, McpResource, McpServer, McpTool, Transport};
 use crate::domain::rule::Rule;
-use crate::mcp::Catalog;
-use crate::mcp::list::{self, full_name};
+use crate::features::mcp::protocol::Catalog;
+use crate::features::mcp::protocol::list::{self, full_name};
 use crate::sandbox::Watch;
 use crate::tools::Environment;
 use crate::tools::mcp::START;
@@ -41,7 +41,7 @@ pub(super) enum State {
 }
 
 /// The purpose of a call.
-pub(in crate::repl) enum Work {
+pub(super) enum Work {
     /// Start the server, to which the person has consented under this sandbox.
     Start {
         sandbox: String,

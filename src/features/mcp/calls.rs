@@ -8,7 +8,7 @@ use super::server::{Asked, Call, State, Work};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
 use crate::domain::mcp::McpTool;
-use crate::mcp::content::{self, Part};
+use crate::features::mcp::protocol::content::{self, Part};
 use crate::repl::core::Core;
 
 impl Mcp {

@@ -9,7 +9,7 @@ use super::Mcp;
 use crate::base::id::AgentId;
 use crate::domain::approval::Policy;
 use crate::domain::elicitation::Elicitation;
-use crate::mcp::Inputs;
+use crate::features::mcp::protocol::Inputs;
 use crate::repl::core::Core;
 
 /// Questions of a server about one call.

@@ -15,7 +15,8 @@ use crate::base::id::AgentId;
 use crate::domain::change::PromptRequest;
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
-use crate::mcp::content;
+use crate::features::mcp::protocol::content;
+use crate::repl::component::{HeldText, TextOutcome};
 use crate::repl::core::Core;
 use crate::repl::core::files::disarmed;
 use crate::store::input_line;
@@ -69,28 +70,10 @@ struct Reading {
     failure: Option<String>,
 }
 
-/// A message that has everything, or not.
-pub(in crate::repl) struct ReadText {
-    pub(in crate::repl) origin: Origin,
-    pub(in crate::repl) agent: AgentId,
-    pub(in crate::repl) outcome: Outcome,
-}
-
-pub(in crate::repl) enum Outcome {
-    Send(String),
-    /// It is shown in the draft first.
-    Draft(String),
-    /// This line goes back into the draft.
-    Failed {
-        line: String,
-        why: String,
-    },
-}
-
 #[derive(Default)]
 pub(super) struct Readings {
     open: Vec<Reading>,
-    read: Vec<ReadText>,
+    completed: Vec<HeldText>,
 }
 
 impl Readings {
@@ -173,31 +156,31 @@ impl Readings {
             core.edit(agent, |agent| agent.view.is_reading = is_reading);
         }
         for reading in over {
-            if let Outcome::Draft(_) = reading.outcome() {
+            if let TextOutcome::Draft(_) = reading.outcome() {
                 let note = "the prompt of the server is in the input: Enter sends it";
                 core.note(reading.agent, LineKind::Note, note);
             }
-            self.read.push(ReadText { origin: reading.origin, agent: reading.agent, outcome: reading.outcome() });
+            self.completed.push(HeldText { origin: reading.origin, agent: reading.agent, outcome: reading.outcome() });
         }
     }
 
-    pub(super) fn take_read(&mut self) -> Vec<ReadText> {
-        std::mem::take(&mut self.read)
+    pub(super) fn take_completed(&mut self) -> Vec<HeldText> {
+        std::mem::take(&mut self.completed)
     }
 }
 
 impl Reading {
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self) -> TextOutcome {
         if let Some(why) = &self.failure {
             let line = if self.is_prompt { self.text.clone() } else { input_line(&self.text) };
-            return Outcome::Failed { line, why: why.clone() };
+            return TextOutcome::Failed { line, why: why.clone() };
         }
         if !self.is_prompt {
-            return Outcome::Send(self.message());
+            return TextOutcome::Send(self.message());
         }
         let text = self.items.first().map(Item::text).unwrap_or_default().trim();
         let is_short = text.chars().count() <= SHORT && text.lines().count() <= SHORT_LINES;
-        if is_short { Outcome::Send(text.to_owned()) } else { Outcome::Draft(input_line(&disarmed(text))) }
+        if is_short { TextOutcome::Send(text.to_owned()) } else { TextOutcome::Draft(input_line(&disarmed(text))) }
     }
 
     /// The message, followed by what was read.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Era, Pending, Phase, Session};
-use crate::mcp::message::{INITIALIZED, LEGACY, LEGACY_ACCEPTED, MODERN};
+use crate::features::mcp::protocol::message::{INITIALIZED, LEGACY, LEGACY_ACCEPTED, MODERN};
 
 impl Session {
     pub(super) fn on_discovered(&mut self, result: &Value) {

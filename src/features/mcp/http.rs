@@ -16,8 +16,8 @@ use crate::base::error::Result;
 use crate::domain::host::Target;
 use crate::domain::http::HttpRequest;
 use crate::domain::readiness::Readiness;
-use crate::mcp::message::{INITIALIZED, MODERN, Message};
-use crate::mcp::{Era, Session};
+use crate::features::mcp::protocol::message::{INITIALIZED, MODERN, Message};
+use crate::features::mcp::protocol::{Era, Session};
 use crate::net::{Connection, Lookup, Network};
 use crate::provider::sse::Sse;
 use crate::proxy::AllowedHosts;
@@ -217,7 +217,7 @@ impl Http {
         if let Some(transfer) = self.transfers.iter_mut().find(|transfer| transfer.number == number) {
             transfer.connection.on_socket(fd, readiness, network, now);
             transfer.register(reactor)?;
-            reactor.rearm(Source::Transfer(number, fd))?;
+            reactor.rearm(Source::Feature { name: "transfer", number, fd: Some(fd) })?;
         }
         Ok(())
     }
@@ -324,7 +324,10 @@ impl Transfer {
     /// The requests of libcurl have to be carried out at once.
     fn register(&mut self, reactor: &mut Reactor) -> Result<()> {
         let number = self.number;
-        reactor.apply(|fd| Source::Transfer(number, fd), &self.connection.take_socket_requests())
+        reactor.apply(
+            |fd| Source::Feature { name: "transfer", number, fd: Some(fd) },
+            &self.connection.take_socket_requests(),
+        )
     }
 
     fn close(mut self, reactor: &mut Reactor, now: Moment) {

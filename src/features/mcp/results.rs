@@ -9,7 +9,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use crate::domain::attachment::{MAX_IMAGE, marker, media_type, readable_text};
 use crate::domain::tool::{ToolCall, ToolResult};
-use crate::mcp::content::Part;
+use crate::features::mcp::protocol::content::Part;
 use crate::repl::core::Core;
 use crate::sandbox::Watch;
 use crate::tools::{self, Job, Output, Running, protected_changes};

@@ -19,13 +19,7 @@ impl Mcp {
     /// Gives an agent and those below it the servers of a client, and starts all servers of the agent: their prompts
     /// are commands, which a person can type before the first message. A declaration of the configuration with the same
     /// name wins.
-    pub(in crate::repl) fn declare(
-        &mut self,
-        core: &mut Core,
-        client: ClientId,
-        agent: AgentId,
-        servers: &[ClientServer],
-    ) {
+    pub(super) fn declare(&mut self, core: &mut Core, client: ClientId, agent: AgentId, servers: &[ClientServer]) {
         let mut declared: Vec<McpServer> = Vec::new();
         for ClientServer { name, transport } in servers {
             let server = McpServer::new(name, transport.clone(), CLIENT.into());

@@ -11,7 +11,6 @@
 //! | `message` | JSON-RPC messages |
 //! | `lines` | messages on a pipe, one on each line |
 //! | `list` | the tools, resources and prompts that a server offers |
-//! | `schema` | the form of schemas that all providers take |
 //! | `content` | results as text and images |
 //!
 //! All that a server sends is bounded, and what does not fit is left out or ends the session with a message.
@@ -20,7 +19,6 @@ pub mod content;
 pub mod lines;
 pub mod list;
 pub mod message;
-pub mod schema;
 pub mod session;
 
 pub use session::{Catalog, Era, Event, Inputs, Session};

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::digest::sha256;
 use serde_json::Value;
 
-use super::schema;
+use crate::base::digest::sha256;
 use crate::base::text;
 use crate::domain::http::is_token;
 use crate::domain::mcp::{McpCall, McpPrompt, McpResource, McpServer, McpTool, PREFIX};
+use crate::domain::tool_schema;
 
 /// Further tools of a server are left out.
 pub const MAX_TOOLS: usize = 256;
@@ -54,7 +54,7 @@ fn tool(server: &McpServer, entry: &Value) -> Result<Option<McpTool>, String> {
     if !is_wanted || is_named(&server.disabled_tools) || needs_task {
         return Ok(None);
     }
-    let normal = schema::normalise(&entry["inputSchema"]).map_err(|why| format!("{name}: {why}"))?;
+    let normal = tool_schema::normalise(&entry["inputSchema"]).map_err(|why| format!("{name}: {why}"))?;
     let about = entry["description"].as_str().or_else(|| entry["title"].as_str()).unwrap_or_default();
     let mut description: String = about.trim().chars().take(MAX_DESCRIPTION).collect();
     if let Some(note) = normal.note {

@@ -4,7 +4,7 @@ use super::http::Http;
 use super::process::{Ending, Process};
 use crate::base::clock::Moment;
 use crate::base::error::Result;
-use crate::mcp::Session;
+use crate::features::mcp::protocol::Session;
 use crate::repl::core::Core;
 
 pub(super) enum Link {
