@@ -5,6 +5,10 @@
 
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
+mod notify_hooks;
+mod search_index;
+mod shell_commands;
+mod user_tools;
 #[cfg(feature = "web-fetch")]
 mod web_fetch;
 
@@ -34,15 +38,18 @@ pub struct Helper {
     pub main: fn() -> ExitCode,
 }
 
-#[cfg_attr(not(feature = "web-fetch"), allow(dead_code))]
 impl Feature {
     const fn new(name: &'static str, about: &'static str) -> Self {
         Self { name, about, commands: &[], tools: &[], component: None, helper: None }
     }
 }
 
-/// All features that are built in.
+/// All features that are built in, in the order in which their components get events and are stepped.
 pub const FEATURES: &[Feature] = &[
+    user_tools::FEATURE,
+    notify_hooks::FEATURE,
+    shell_commands::FEATURE,
+    search_index::FEATURE,
     #[cfg(feature = "web-fetch")]
     web_fetch::FEATURE,
     #[cfg(feature = "mcp")]

@@ -7,7 +7,6 @@ use crate::domain::change::Change;
 use crate::domain::flow::{InputResult, Origin};
 use crate::repl::apply::instructions_file;
 use crate::repl::core::Core;
-use crate::repl::shell::change_of;
 use crate::repl::terminals::Act;
 use crate::repl::{Repl, Turn};
 
@@ -69,7 +68,7 @@ impl Repl {
 
     /// Runs a command or sends a message. If that fails, the line returns to the draft.
     fn enter_line(&mut self, id: TerminalId, agent: AgentId, text: &str) -> Turn {
-        let result = match change_of(text) {
+        let result = match change_of_line(text) {
             Some(change) => Ok(InputResult::NewState(change, None)),
             None => commands::read(text, &self.core.command_context(agent, self.terminals.infos(id))),
         };
@@ -123,5 +122,26 @@ fn warning_about(core: &Core, agent: AgentId, result: &InputResult) -> Option<St
         [] => None,
         [one] => Some(format!("{} is busy: press Enter again to kill it", core.roster().label_of(*one))),
         several => Some(format!("{} agents are busy: press Enter again to kill them", several.len())),
+    }
+}
+
+/// The change that a line beginning with `!`, `!!` or `#` means. Only lines typed at a terminal are read in this way.
+fn change_of_line(line: &str) -> Option<Change> {
+    if line.trim_end().contains('\n') {
+        return None;
+    }
+    let line = line.trim_end();
+    let shell = |command: &str, is_shared| {
+        let command = command.trim().to_owned();
+        (!command.is_empty()).then_some(Change::Shell { command, is_shared })
+    };
+    match (line.strip_prefix("!!"), line.strip_prefix('!'), line.strip_prefix('#')) {
+        (Some(command), ..) => shell(command, false),
+        (None, Some(command), _) => shell(command, true),
+        (None, None, Some(text)) => {
+            let text = text.trim().to_owned();
+            (!text.is_empty()).then_some(Change::Instruct(text))
+        }
+        _ => None,
     }
 }

@@ -21,7 +21,6 @@ mod input;
 mod jobs;
 mod json;
 mod mail_waits;
-mod notify_hooks;
 mod objections;
 mod offers;
 mod openings;
@@ -34,9 +33,7 @@ mod record;
 mod requests;
 mod restored;
 mod retention;
-mod search_index;
 mod server;
-mod shell;
 mod shutdown;
 mod staged;
 mod start;
@@ -47,7 +44,6 @@ pub(crate) mod timeout;
 mod tool_requests;
 mod trace;
 mod turn;
-mod user_tools;
 mod viewers;
 mod watch;
 
@@ -71,16 +67,12 @@ use dispatcher::Dispatcher;
 use external::ExternalDescriptors;
 use jobs::Jobs;
 use mail_waits::MailWaits;
-use notify_hooks::NotifyHooks;
 use objections::Objections;
 use proxy::Proxy;
 use retention::Retention;
-use search_index::SearchIndex;
 use server::Server;
-use shell::ShellCommands;
 use terminals::Terminals;
 use trace::Trace;
-use user_tools::UserTools;
 use viewers::Callbacks;
 
 /// The event loop with all agents.
@@ -135,14 +127,8 @@ struct Embedding {
 
 /// The components that the loop knows only as such, in the order in which they get events and are stepped.
 fn features() -> Vec<Box<dyn Component>> {
-    let own: [Box<dyn Component>; 5] = [
-        Box::<MailWaits>::default(),
-        Box::<UserTools>::default(),
-        Box::<NotifyHooks>::default(),
-        Box::<ShellCommands>::default(),
-        Box::<SearchIndex>::default(),
-    ];
-    own.into_iter().chain(FEATURES.iter().filter_map(|feature| Some((feature.component?)()))).collect()
+    let waits: Box<dyn Component> = Box::<MailWaits>::default();
+    std::iter::once(waits).chain(FEATURES.iter().filter_map(|feature| Some((feature.component?)()))).collect()
 }
 
 impl Repl {

@@ -18,7 +18,7 @@ const MOST_FAILED_CHECKPOINTS: usize = 2;
 
 impl Core {
     /// Shows logged messages and adds them to the conversation.
-    pub(in crate::repl) fn remember(&mut self, agent_id: AgentId, messages: Vec<Message>) {
+    pub fn remember(&mut self, agent_id: AgentId, messages: Vec<Message>) {
         self.roster.with(agent_id, |agent| {
             messages.iter().for_each(|message| agent.emit_logged(&message.body));
             agent.remember(messages);
@@ -26,7 +26,7 @@ impl Core {
     }
 
     /// Fails if the agent is in the middle of a turn.
-    pub(in crate::repl) fn require_idle(&self, agent_id: AgentId) -> Result<()> {
+    pub fn require_idle(&self, agent_id: AgentId) -> Result<()> {
         let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
         if agent.state() == State::Idle && !agent.is_compacting() {
             return Ok(());
@@ -48,7 +48,7 @@ impl Core {
 
     /// Writes an event to an idle agent's log: in the middle of a turn it would separate calls from their results.
     /// Memory is unchanged.
-    pub(in crate::repl) fn append_event(&mut self, agent: AgentId, body: Body) -> Result<Vec<Message>> {
+    pub fn append_event(&mut self, agent: AgentId, body: Body) -> Result<Vec<Message>> {
         self.require_idle(agent)?;
         self.save_unsaved(agent)?;
         self.store.append(agent, vec![body], self.clock.unix_ms())

@@ -309,7 +309,7 @@ pub(in crate::repl) fn lose_wakes(core: &mut Core) {
     core.waker = std::sync::Arc::new(|| {});
 }
 
-pub(in crate::repl) fn agent_gone() -> Error {
+pub(crate) fn agent_gone() -> Error {
     Error::usage("this agent no longer exists: /agents lists the agents")
 }
 

@@ -9,7 +9,7 @@ use crate::repl::core::Core;
 
 /// Whether an agent is offered such tools: only where it can run commands on this machine. Under `plan` no program is
 /// started, because it could change files.
-pub(in crate::repl) fn gets_programs(core: &Core, agent: AgentId) -> bool {
+pub(crate) fn gets_programs(core: &Core, agent: AgentId) -> bool {
     gets_servers(core, agent) && core.roster.get(agent).is_some_and(|agent| agent.inputs.environment.remote.is_none())
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn is_for(agent: &Agent, project: Option<&PathBuf>) -> bool {
 }
 
 /// Makes a request again that has waited. Returns whether the agent still wants it.
-pub(in crate::repl) fn request_again(core: &mut Core, agent: AgentId) -> bool {
+pub(crate) fn request_again(core: &mut Core, agent: AgentId) -> bool {
     let is_wanted = core.roster.get(agent).is_some_and(waits_for_slot);
     if is_wanted {
         core.with_agent(agent, |_, context| context.outbox.push(agent, Effect::Request));

@@ -1,7 +1,13 @@
 //! Keeps the index for searches complete, a bounded step a turn.
 
+use crate::features::Feature;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
+
+pub const FEATURE: Feature = Feature {
+    component: Some(|| Box::<SearchIndex>::default()),
+    ..Feature::new("search-index", "the full-text index of conversations, built between turns")
+};
 
 /// The index is updated after this many changed rows: a message is at least one.
 const ROWS: u64 = 64;
@@ -10,7 +16,7 @@ const ROWS: u64 = 64;
 const MOST_UNMERGED: u32 = 16;
 
 #[derive(Default)]
-pub(super) struct SearchIndex {
+struct SearchIndex {
     is_started: bool,
     /// The changed rows at the last check.
     looked_at: u64,

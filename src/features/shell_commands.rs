@@ -20,9 +20,15 @@ use crate::domain::change::Change;
 use crate::domain::flow::Origin;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
+use crate::features::Feature;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::{Core, agent_gone};
 use crate::tools::ChildExit;
+
+pub const FEATURE: Feature = Feature {
+    component: Some(|| Box::<ShellCommands>::default()),
+    ..Feature::new("shell-commands", "commands that a person runs with `!`")
+};
 
 /// Bytes of output that are kept; the rest is counted.
 const MOST_OUTPUT: usize = 32 * 1024;
@@ -59,7 +65,7 @@ impl Running {
 
 /// The commands that run, or whose output waits for an idle agent.
 #[derive(Default)]
-pub(super) struct ShellCommands {
+struct ShellCommands {
     commands: Vec<Running>,
 }
 
@@ -127,27 +133,6 @@ impl Component for ShellCommands {
             self.collect(core);
             self.share(core);
         }
-    }
-}
-
-/// The change that a line beginning with `!`, `!!` or `#` means. Only lines typed at a terminal are read in this way.
-pub(super) fn change_of(line: &str) -> Option<Change> {
-    if line.trim_end().contains('\n') {
-        return None;
-    }
-    let line = line.trim_end();
-    let shell = |command: &str, is_shared| {
-        let command = command.trim().to_owned();
-        (!command.is_empty()).then_some(Change::Shell { command, is_shared })
-    };
-    match (line.strip_prefix("!!"), line.strip_prefix('!'), line.strip_prefix('#')) {
-        (Some(command), ..) => shell(command, false),
-        (None, Some(command), _) => shell(command, true),
-        (None, None, Some(text)) => {
-            let text = text.trim().to_owned();
-            (!text.is_empty()).then_some(Change::Instruct(text))
-        }
-        _ => None,
     }
 }
 

@@ -9,11 +9,17 @@ use crate::base::id::AgentId;
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolCall;
 use crate::domain::user_tool::{FileIdentity, UserTool, UserToolEntry};
+use crate::features::Feature;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
 use crate::repl::core::programs::{gets_programs, is_for, request_again};
 use crate::repl::event::Event;
 use crate::tools::{Environment, Job, Output, Running, user_tool};
+
+pub const FEATURE: Feature = Feature {
+    component: Some(|| Box::<UserTools>::default()),
+    ..Feature::new("user-tools", "programs of the person as tools: their schemas are read before the first request")
+};
 
 /// Programs that are asked at once.
 const AT_ONCE: usize = 8;
@@ -40,7 +46,7 @@ struct Check {
 }
 
 #[derive(Default)]
-pub(super) struct UserTools {
+struct UserTools {
     known: BTreeMap<Place, Vec<Known>>,
     checks: Vec<Check>,
     /// Agents whose requests have waited and may continue.

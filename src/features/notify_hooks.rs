@@ -11,17 +11,23 @@ use crate::domain::chunk::Status;
 use crate::domain::flow::TurnEnd;
 use crate::domain::hook::HookEvent;
 use crate::domain::scrollback::LineKind;
+use crate::features::Feature;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::tools::hooks::{HookRun, Occasion, hooks_for};
+
+pub const FEATURE: Feature = Feature {
+    component: Some(|| Box::<NotifyHooks>::default()),
+    ..Feature::new("notify-hooks", "hooks hear when an agent asks, is idle or has finished")
+};
 
 /// No further hook is started while this many run.
 const MOST: usize = 8;
 
 /// The hooks that run.
 #[derive(Default)]
-pub(super) struct NotifyHooks {
+struct NotifyHooks {
     asking: BTreeSet<AgentId>,
     running: Vec<(AgentId, HookRun)>,
 }
