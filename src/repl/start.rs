@@ -200,7 +200,7 @@ impl LoadedAgents {
                 // The row of the parent cannot be read.
                 _ => store.living_ancestor(row.id)?.or(roster.nth(0)),
             };
-            roster.add(factory.restore(row), parent);
+            roster.add(factory.restore(&config.catalog, row), parent);
         }
         let is_fresh = roster.is_empty();
         if is_fresh {
@@ -208,7 +208,7 @@ impl LoadedAgents {
             let mut row = store.create_root(AgentId::random(), Some(&model), Some(DEFAULT_ENVIRONMENT), unix_ms)?;
             row.directory = project_directory(&factory.environments.usual().environment.working_directory);
             store.set_directory(row.id, row.directory.as_deref())?;
-            let mut root = factory.restore(&row);
+            let mut root = factory.restore(&config.catalog, &row);
             // It begins with this start, so it has the policy of this start.
             root.policy = factory.new_policy();
             roster.add(root, None);

@@ -20,7 +20,7 @@ use crate::provider::check_thinking;
 use crate::provider::parameters::check;
 use crate::repl::Repl;
 use crate::repl::core::begin::rules_beyond;
-use crate::repl::core::{Core, agent_gone, limits, rules};
+use crate::repl::core::{Core, agent_gone, limits, model, rules};
 use crate::team::{SCHEMA, SET};
 
 impl Repl {
@@ -50,7 +50,7 @@ const SYSTEM_BYTES: usize = 256 * 1024;
 /// Sets the model. Thinking that was set and that the new model does not support is reset to default; other parameters
 /// stay set and are not sent.
 fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> Result<()> {
-    let endpoint = core.factory_mut().endpoint(full_name)?;
+    let endpoint = model::endpoint(core, full_name)?;
     let inputs = &core.agent(agent_id).ok_or_else(agent_gone)?.inputs;
     let mut parameters = inputs.parameters.clone();
     // A level that is only that of the model before says nothing about the next one.
@@ -182,7 +182,7 @@ pub(super) fn choose(core: &mut Core, agent_id: AgentId, options: &Choices) -> R
     let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
     let environment = agent.inputs.environment.clone();
     let endpoint = match &options.model {
-        Some(model) => core.factory_mut().endpoint(model)?,
+        Some(model) => model::endpoint(core, model)?,
         None => agent.inputs.endpoint.clone(),
     };
     let policy: Option<Policy> = options.approval.as_ref().map(|policy| policy.parse()).transpose()?;

@@ -11,7 +11,7 @@ use crate::base::id::{AgentId, MessageId};
 use crate::domain::approval::Policy;
 use crate::domain::attachment::Files;
 use crate::domain::config::Config;
-use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, ProviderEntry};
+use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts};
 use crate::domain::history::History;
 use crate::domain::parameters::{Parameter, ParameterName, Parameters};
 use crate::domain::rule::AgentRules;
@@ -32,7 +32,6 @@ const NO_ORDINAL: i64 = -1;
 
 /// Creates agents with the configured defaults.
 pub struct AgentFactory {
-    catalog: Catalog,
     /// The default, then those that were requested; agents share them.
     endpoints: Vec<Rc<Endpoint>>,
     thinking: Thinking,
@@ -48,7 +47,6 @@ impl AgentFactory {
     /// `calls` reaches the proxy of the loop.
     pub fn new(config: &Config, calls: Calls) -> Self {
         Self {
-            catalog: config.catalog.clone(),
             endpoints: vec![Rc::new(config.endpoint.clone())],
             thinking: config.thinking,
             policy: config.policy,
@@ -69,44 +67,26 @@ impl AgentFactory {
     }
 
     /// Finds an endpoint by its full name.
-    pub fn endpoint(&mut self, full_name: &str) -> Result<Rc<Endpoint>> {
+    pub fn endpoint(&mut self, catalog: &Catalog, full_name: &str) -> Result<Rc<Endpoint>> {
         if let Some(known) = self.endpoints.iter().find(|endpoint| endpoint.full_name() == full_name) {
             return Ok(known.clone());
         }
-        let found = Rc::new(self.catalog.find(full_name)?);
+        let found = Rc::new(catalog.find(full_name)?);
         self.endpoints.push(found.clone());
         Ok(found)
     }
 
     /// New agents have this model, of a provider that is new or has changed.
-    pub fn set_usual(&mut self, entry: Option<ProviderEntry>, endpoint: Endpoint) {
+    pub fn set_usual(&mut self, endpoint: Endpoint) {
         let provider = endpoint.provider.clone();
-        entry.into_iter().for_each(|entry| self.catalog.put(entry));
         self.endpoints.retain(|known| known.provider != provider && !known.is_none());
         self.endpoints.insert(0, Rc::new(endpoint));
     }
 
-    /// Takes the models that a server has listed.
-    pub fn learn(&mut self, provider: &str, models: Vec<(String, ModelFacts)>) {
-        self.catalog.learn(provider, models);
-        self.update_facts(provider);
-    }
-
-    /// Updates the facts that a server has reported about one model besides its list.
-    pub fn learn_details(&mut self, provider: &str, model: &str, facts: ModelFacts) {
-        self.catalog.learn_details(provider, model, facts);
-        self.update_facts(provider);
-    }
-
-    /// Updates a context length that a server has reported in an error.
-    pub fn learn_context(&mut self, full_name: &str, limit: u64) {
-        self.catalog.learn_context(full_name, limit);
-        self.update_facts(full_name.split('/').next().unwrap_or_default());
-    }
-
-    fn update_facts(&mut self, provider: &str) {
+    /// Takes what the catalog has learned about the models of a provider.
+    pub fn update_facts(&mut self, catalog: &Catalog, provider: &str) {
         for endpoint in self.endpoints.iter_mut().filter(|endpoint| endpoint.provider == provider) {
-            let Ok(found) = self.catalog.find(&endpoint.full_name()) else { continue };
+            let Ok(found) = catalog.find(&endpoint.full_name()) else { continue };
             let has_refused = endpoint.facts.tools == Some(false);
             let facts = ModelFacts { tools: if has_refused { Some(false) } else { found.facts.tools }, ..found.facts };
             Rc::make_mut(endpoint).facts = facts;
@@ -129,12 +109,12 @@ impl AgentFactory {
 
     /// Creates an agent from the store; its conversation is loaded when it is first needed. Requests to a model whose provider
     /// is not configured any more fail. An environment that no longer exists is replaced by the default, with a warning.
-    pub fn restore(&mut self, row: &AgentRow) -> Agent {
+    pub fn restore(&mut self, catalog: &Catalog, row: &AgentRow) -> Agent {
         let (resolved, warning) = self.environments.restore(row.environment.as_deref(), row.directory.as_deref());
         let endpoint = match row.endpoint.as_deref() {
             // Never another model: it would get a conversation that was not meant for it.
             Some(name) => {
-                let found = self.endpoint(name).unwrap_or_else(|_| Rc::new(unavailable(name)));
+                let found = self.endpoint(catalog, name).unwrap_or_else(|_| Rc::new(unavailable(name)));
                 // It began where no model was configured.
                 if found.is_none() { self.usual_endpoint() } else { found }
             }

@@ -11,7 +11,7 @@ use crate::domain::flow::Origin;
 use crate::repl::coordinator::{Assignment, AttemptOutput, Coordinator, Run, RunId};
 use crate::repl::core::queue::retry_turn;
 use crate::repl::core::spawn::{Inherit, Spawn};
-use crate::repl::core::{Core, agent_gone};
+use crate::repl::core::{Core, agent_gone, model};
 use crate::store::NewRun;
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::plan::{Plan, Work};
@@ -57,7 +57,7 @@ fn plan_task(core: &mut Core, run: &RunId, origin: AgentId, plan: Plan) -> Resul
     let task = task.with_usual_model(usual_model);
     let models = task.members().iter().filter_map(|member| member.model.as_deref());
     for model in models.chain(judge.as_deref()) {
-        core.factory_mut().endpoint(model)?;
+        model::endpoint(core, model)?;
     }
     Ok(task)
 }

@@ -109,7 +109,7 @@ pub(in crate::repl) fn archive_idle(core: &mut Core) {
 /// Puts a stored agent into memory, below its nearest ancestor there. Returns that.
 fn load(core: &mut Core, row: &AgentRow) -> Result<AgentId> {
     let parent = nearest_above(core, row.id)?;
-    let agent = core.factory.restore(row);
+    let agent = core.factory.restore(&core.config.catalog, row);
     core.roster.add(agent, Some(parent));
     Ok(parent)
 }

@@ -72,7 +72,7 @@ pub(in crate::repl) fn begin(core: &mut Core, new: Beginning) -> Result<AgentId>
         is_print_run: new.is_print_run,
     };
     let row = core.store.begin_conversation(&row, core.clock.unix_ms())?;
-    let mut agent = core.factory.restore(&row);
+    let mut agent = core.factory.restore(&core.config.catalog, &row);
     agent.rules = settled.rules;
     agent.inputs.has_tools = !new.choices.no_tools;
     if is_root {
@@ -103,7 +103,7 @@ pub(in crate::repl) fn forget_unwritten(core: &mut Core, begun: &[AgentId]) {
 fn resolve_choices(core: &mut Core, new: &Beginning) -> Result<Settled> {
     let choices = new.choices;
     let endpoint = match &choices.model {
-        Some(model) => core.factory.endpoint(model)?,
+        Some(model) => core.factory.endpoint(&core.config.catalog, model)?,
         None => core.factory.usual_endpoint(),
     };
     let resolved = core.factory.environments.beginning_in(choices.environment.as_deref(), new.directory)?;

@@ -16,7 +16,7 @@ const KEPT: i64 = 7 * 24 * 60 * 60 * 1000;
 /// Applies the context length from a server to every agent of the model.
 pub(in crate::repl) fn learn_context(core: &mut Core, agent_id: AgentId, model: String, limit: u64) {
     core.config.catalog.learn_context(&model, limit);
-    core.factory.learn_context(&model, limit);
+    core.factory.update_facts(&core.config.catalog, model.split('/').next().unwrap_or_default());
     learn_facts(core);
     let Some(base_url) = base_url(&core.config.catalog, &model).map(str::to_owned) else { return };
     let learned = LearnedContext { model, base_url, told: Told::InError, limit, at: core.clock.unix_ms() };

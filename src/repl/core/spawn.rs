@@ -124,7 +124,7 @@ impl Core {
         apply_definition(self, &mut spec)?;
         let parent = self.roster.get(spec.parent).ok_or_else(agent_gone)?;
         let endpoint = match &spec.model {
-            Some(model) => self.factory.endpoint(model)?,
+            Some(model) => self.factory.endpoint(&self.config.catalog, model)?,
             None => parent.usual_endpoint().clone(),
         };
         // The settings of the parent are passed on rather than read from its row, which may name something that was

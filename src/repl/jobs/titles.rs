@@ -14,9 +14,9 @@ use crate::domain::parameters::Parameters;
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::domain::title::title;
-use crate::repl::core::Core;
 use crate::repl::core::spawn::add_unlisted;
 use crate::repl::core::unsaved::Write;
+use crate::repl::core::{Core, model};
 use crate::repl::jobs::slice::count_usage;
 use crate::team::AgentFactory;
 
@@ -137,7 +137,7 @@ impl Titles {
 fn begin(core: &mut Core, id: AgentId) -> Option<AgentId> {
     let model = core.config().title_model.clone()?;
     let (said, answered) = core.store().untitled_exchange(id).ok().flatten()?;
-    let endpoint = core.factory_mut().endpoint(&model).ok()?;
+    let endpoint = model::endpoint(core, &model).ok()?;
     let mut writer = AgentFactory::summary_agent(core.agent(id)?, "title", SYSTEM);
     writer.inputs.endpoint = endpoint;
     (writer.inputs.parameters, writer.inputs.thinking) = (Parameters::default(), Thinking::Unspecified);
