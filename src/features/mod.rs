@@ -22,7 +22,6 @@ use crate::tools::ToolSpec;
 pub struct Feature {
     /// The same as its Cargo feature, if it has one.
     pub name: &'static str,
-    pub about: &'static str,
     pub commands: &'static [&'static CommandSpec],
     /// Tools for models. Each is a command, or a call that the component carries out.
     pub tools: &'static [&'static ToolSpec],
@@ -39,19 +38,25 @@ pub struct Helper {
 }
 
 impl Feature {
-    const fn new(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, commands: &[], tools: &[], component: None, helper: None }
+    const fn new(name: &'static str) -> Self {
+        Self { name, commands: &[], tools: &[], component: None, helper: None }
     }
 }
 
 /// All features that are built in, in the order in which their components get events and are stepped.
 pub const FEATURES: &[Feature] = &[
+    // Programs of the person as tools: their schemas, read before the first request.
     user_tools::FEATURE,
+    // Hooks that hear when an agent asks, is idle or has finished.
     notify_hooks::FEATURE,
+    // Commands that a person runs with `!`.
     shell_commands::FEATURE,
+    // The full-text index of conversations, kept between turns.
     search_index::FEATURE,
+    // Pages of the web, as text for models.
     #[cfg(feature = "web-fetch")]
     web_fetch::FEATURE,
+    // Tools, resources and prompts of servers of the Model Context Protocol.
     #[cfg(feature = "mcp")]
     mcp::FEATURE,
 ];

@@ -17,10 +17,8 @@ use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::tools::hooks::{HookRun, Occasion, hooks_for};
 
-pub const FEATURE: Feature = Feature {
-    component: Some(|| Box::<NotifyHooks>::default()),
-    ..Feature::new("notify-hooks", "hooks hear when an agent asks, is idle or has finished")
-};
+pub const FEATURE: Feature =
+    Feature { component: Some(|| Box::<NotifyHooks>::default()), ..Feature::new("notify-hooks") };
 
 /// No further hook is started while this many run.
 const MOST: usize = 8;

@@ -4,10 +4,8 @@ use crate::features::Feature;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
 
-pub const FEATURE: Feature = Feature {
-    component: Some(|| Box::<SearchIndex>::default()),
-    ..Feature::new("search-index", "the full-text index of conversations, built between turns")
-};
+pub const FEATURE: Feature =
+    Feature { component: Some(|| Box::<SearchIndex>::default()), ..Feature::new("search-index") };
 
 /// The index is updated after this many changed rows: a message is at least one.
 const ROWS: u64 = 64;

@@ -25,10 +25,8 @@ use crate::repl::component::{Command, Component};
 use crate::repl::core::{Core, agent_gone};
 use crate::tools::ChildExit;
 
-pub const FEATURE: Feature = Feature {
-    component: Some(|| Box::<ShellCommands>::default()),
-    ..Feature::new("shell-commands", "commands that a person runs with `!`")
-};
+pub const FEATURE: Feature =
+    Feature { component: Some(|| Box::<ShellCommands>::default()), ..Feature::new("shell-commands") };
 
 /// Bytes of output that are kept; the rest is counted.
 const MOST_OUTPUT: usize = 32 * 1024;

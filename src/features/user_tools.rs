@@ -16,10 +16,7 @@ use crate::repl::core::programs::{gets_programs, is_for, request_again};
 use crate::repl::event::Event;
 use crate::tools::{Environment, Job, Output, Running, user_tool};
 
-pub const FEATURE: Feature = Feature {
-    component: Some(|| Box::<UserTools>::default()),
-    ..Feature::new("user-tools", "programs of the person as tools: their schemas are read before the first request")
-};
+pub const FEATURE: Feature = Feature { component: Some(|| Box::<UserTools>::default()), ..Feature::new("user-tools") };
 
 /// Programs that are asked at once.
 const AT_ONCE: usize = 8;

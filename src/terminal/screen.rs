@@ -99,6 +99,10 @@ impl Screen {
         Self { palette, shown: None, pen: Pen::default() }
     }
 
+    pub fn has_colors(&self) -> bool {
+        self.palette.color
+    }
+
     /// Draws with this theme from now on, beginning with a complete frame.
     pub fn set_theme(&mut self, theme: Theme) {
         self.pen.set_theme(theme);

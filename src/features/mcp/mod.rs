@@ -51,10 +51,7 @@ use reading::{Item, Readings};
 use results::Preparing;
 use server::{Asked, Call, Server, State};
 
-pub const FEATURE: Feature = Feature {
-    component: Some(|| Box::<Mcp>::default()),
-    ..Feature::new("mcp", "tools, resources and prompts of servers of the Model Context Protocol (MCP)")
-};
+pub const FEATURE: Feature = Feature { component: Some(|| Box::<Mcp>::default()), ..Feature::new("mcp") };
 
 /// How long a server may take to end before it is killed. Its supervisor kills its descendants before that.
 const END_TIME_LIMIT: Duration = Duration::from_secs(3);

@@ -12,5 +12,5 @@ pub const FEATURE: Feature = Feature {
     tools: &[&tool::SPEC],
     component: Some(|| Box::<fetches::WebFetches>::default()),
     helper: Some(Helper { flag: html::FLAG, main: html::main }),
-    ..Feature::new("web-fetch", "models can read web pages, with web_fetch")
+    ..Feature::new("web-fetch")
 };

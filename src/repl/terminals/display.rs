@@ -45,6 +45,10 @@ impl Display {
         }
     }
 
+    pub(super) fn has_colors(&self) -> bool {
+        self.screen.has_colors()
+    }
+
     /// Draws with this theme from now on.
     pub(super) fn set_theme(&mut self, theme: Theme) {
         self.screen.set_theme(theme);

@@ -182,7 +182,7 @@ impl Terminal {
 
     /// Whether text on it may have colours.
     pub(super) fn shows_colors(&self) -> bool {
-        self.lines.is_none() && self.device.palette().color
+        self.lines.is_none() && self.display.has_colors()
     }
 
     /// Its buffers, if it is remote.
