@@ -81,7 +81,7 @@ impl<T: Send + 'static> JobThread<T> {
             thread_slot.fill(work);
             wake();
         };
-        let thread = std::thread::Builder::new().name(name).spawn(run).map_err(not_started)?;
+        let thread = start_thread(name, run)?;
         Ok(Self { slot, thread: Some(thread) })
     }
 
@@ -149,6 +149,14 @@ impl<T> Slot<T> {
     fn outcome(&self) -> MutexGuard<'_, Option<Outcome<T>>> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Starts a thread, for which the program has no other way.
+///
+/// # Errors
+/// If the system has no memory or no place for another thread.
+pub fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name).spawn(run).map_err(not_started)
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {

@@ -12,7 +12,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::checkpoint::{BeforeStep, Copier, CopyFailure, SyncStep};
@@ -20,6 +19,7 @@ use super::connection::log_path;
 use super::lock::io_error;
 use super::wal::{LogFile, log_length};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::job::start_thread;
 
 const PAUSE: Duration = Duration::from_millis(100);
 /// The time until the next attempt to copy after the disk was full.
@@ -239,7 +239,7 @@ impl Shared {
 
     fn start(self: &Arc<Self>, name: &str, work: impl Fn(&Arc<Self>) + Clone + Send + 'static) {
         let (shared, in_thread) = (Arc::clone(self), work.clone());
-        if thread::Builder::new().name(name.into()).spawn(move || in_thread(&shared)).is_err() {
+        if start_thread(name.into(), move || in_thread(&shared)).is_err() {
             work(self);
         }
     }

@@ -14,6 +14,8 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+#[cfg(feature = "syntax-colors")]
+use crate::base::job::start_thread;
 use crate::domain::frame::Color;
 
 /// Called by the thread when there are results.
@@ -117,7 +119,7 @@ impl Highlighter {
     #[cfg(feature = "syntax-colors")]
     fn spawn(&self, wake: &Wake) -> bool {
         let (exchange, wake, idle) = (Arc::clone(&self.exchange), Arc::clone(wake), self.idle);
-        std::thread::Builder::new().name("syntax".into()).spawn(move || worker::run(&exchange, idle, &wake)).is_ok()
+        start_thread("syntax".into(), move || worker::run(&exchange, idle, &wake)).is_ok()
     }
 
     #[cfg(not(feature = "syntax-colors"))]
