@@ -105,7 +105,7 @@ pub use base::id::AgentId;
 #[doc(hidden)]
 pub use cli::main;
 pub use domain::change::{
-    ArchiveAct, Change, Decision, FileJob, Fork, HistoryEdit, MailAct, QueueEdit, Setting, Shown, TeamStart,
+    ArchiveAct, Change, Decision, FileJob, Fork, ForkPlace, HistoryEdit, MailAct, QueueEdit, Setting, Shown, TeamStart,
 };
 pub use domain::chunk::{Chunk, Numbered, Position, Status};
 pub use domain::config::Config;

@@ -215,7 +215,7 @@ fn a_fork_waits_for_running_tools_and_is_cancelled_by_an_interrupt() {
         let exchange = app.accept(&peer);
         reply_with_calls(&exchange, &[("bash", &bash("true"))]);
         app.turn_until_asked(0);
-        app.ask(0, Change::Environment("chat".into()));
+        app.ask(0, Change::environment("chat"));
         assert_shows(&mut app, "/env waits until the tools are done");
         if is_interrupted {
             app.escape();

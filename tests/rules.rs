@@ -133,7 +133,7 @@ fn a_rule_holds_only_in_the_directory_where_it_was_given() {
     app.turn_until_asked(0);
     always(&mut app, b"t");
     last_result(&mut app, &peer);
-    app.ask(0, Change::Environment(format!("coding@{}", there.display())));
+    app.ask(0, Change::environment(format!("coding@{}", there.display())));
     app.turn_until_idle();
     calls(&mut app, &peer, 1, &[write("src/b")]);
     app.turn_until_asked(1);
@@ -397,7 +397,7 @@ fn what_a_person_refuses_in_a_directory_is_refused_below_it_and_what_is_allowed_
     app.reconfigure(|plan| Plan { project_rules: vec![(top.clone(), rules)], ..plan });
     let mut app = app.crash_and_restart();
     assert_runs(&mut app, &peer, 0, "free");
-    app.ask(0, Change::Environment(format!("coding@{}", top.join("below").display())));
+    app.ask(0, Change::environment(format!("coding@{}", top.join("below").display())));
     app.turn_until_idle();
     calls(&mut app, &peer, 1, &[write("secret")]);
     assert_eq!(last_result(&mut app, &peer), "refused by the rule deny edit(secret)");

@@ -27,7 +27,7 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         spec => {
             let spec: EnvironmentSpec = spec.parse()?;
             with_names(context, |names| names.resolve(&spec))?;
-            Ok(InputResult::NewState(Change::Environment(spec.to_string()), None))
+            Ok(InputResult::NewState(Change::environment(spec.to_string()), None))
         }
     }
 }

@@ -5,14 +5,15 @@ use clap::{ArgMatches, Command};
 use super::arguments::{flag, option, positional, value_of};
 use super::{CommandContext, CommandSpec, Rest, checked_name, usage_error};
 use crate::base::error::Result;
-use crate::domain::change::{Change, Fork};
+use crate::domain::change::{Change, Fork, ForkPlace};
 use crate::domain::flow::InputResult;
 
 pub const FORK: CommandSpec = CommandSpec {
-    arguments: "[--name N] [--as A] [--stay] [PROMPT]",
+    arguments: "[--name N] [--as A] [--worktree] [--stay] [PROMPT]",
     define: |command| {
         new_agent_args(command)
             .arg(option("as", "DEFINITION", "Definition to begin with"))
+            .arg(flag("worktree", "Give it a new git worktree and a branch, called as it is"))
             .arg(flag("stay", "Keep showing this agent"))
             .arg(flag("include-current", "Inherit the open message and the tool results of its turn too"))
     },
@@ -54,7 +55,8 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         context.agent()?.inputs.environment.definition(definition).map_err(usage_error)?;
     }
     let (includes_current, stays) = (given.get_flag("include-current"), given.get_flag("stay"));
-    let fork = Fork { prompt, name, model, definition, includes_current, stays };
+    let place = given.get_flag("worktree").then_some(ForkPlace::NewWorktree);
+    let fork = Fork { prompt, name, model, definition, includes_current, stays, place };
     Ok(InputResult::NewState(Change::Fork(fork), None))
 }
 
@@ -98,9 +100,10 @@ mod tests {
 
     #[test]
     fn an_unknown_option_is_an_error_that_names_the_nearest() {
-        for (typed, expected) in
-            [("--naem x", "did you mean --name?"), ("--frobnicate", "--name, --model, --as, --stay, --include-current")]
-        {
+        for (typed, expected) in [
+            ("--naem x", "did you mean --name?"),
+            ("--frobnicate", "--name, --model, --as, --worktree, --stay, --include-current"),
+        ] {
             let error = parse(typed).unwrap_err();
             assert!(error.message.contains(expected), "{error}");
         }

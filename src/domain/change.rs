@@ -39,8 +39,6 @@ pub enum Change {
         /// Its model, as `provider/model`; as conversations begin here by default.
         model: Option<String>,
     },
-    /// Fork a child in the environment with this specification.
-    Environment(String),
     /// Submit a text to another agent.
     Tell {
         /// The agent.
@@ -131,6 +129,17 @@ pub struct Fork {
     pub includes_current: bool,
     /// The screen stays at this agent.
     pub stays: bool,
+    /// Where the child works; where its parent does by default.
+    pub place: Option<ForkPlace>,
+}
+
+/// Where a child works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ForkPlace {
+    /// In the environment with this specification.
+    Environment(String),
+    /// In a new git worktree of the repository in which its parent works.
+    NewWorktree,
 }
 
 /// A task for several agents.
@@ -354,6 +363,12 @@ pub enum QueueEdit {
 }
 
 impl Change {
+    /// Fork a child in the environment with this specification, when the tools of a reply are done.
+    pub fn environment(spec: impl Into<String>) -> Self {
+        let place = Some(ForkPlace::Environment(spec.into()));
+        Self::Fork(Fork { includes_current: true, place, ..Fork::default() })
+    }
+
     /// Whether it writes nothing to the store.
     pub const fn is_read_only_change(&self) -> bool {
         matches!(
@@ -377,17 +392,24 @@ impl Change {
 
     /// Whether it reads or changes files, or runs programs, beyond what an agent is asked to do.
     pub const fn reaches_outside(&self) -> bool {
-        matches!(self, Self::Shell { .. } | Self::Instruct(_) | Self::Files(_) | Self::Environment(_) | Self::Copy(_))
+        matches!(
+            self,
+            Self::Shell { .. }
+                | Self::Instruct(_)
+                | Self::Files(_)
+                | Self::Fork(Fork { place: Some(_), .. })
+                | Self::Copy(_)
+        )
     }
 
     /// A stable name for the trace.
     pub const fn name(&self) -> &'static str {
         match self {
+            Self::Fork(Fork { place: Some(ForkPlace::Environment(_)), .. }) => "env",
             Self::Fork(_) => "fork",
             Self::ForkAt { text: None, .. } => "fork_at",
             Self::ForkAt { text: Some(_), .. } => "edit_fork",
             Self::New { .. } => "new",
-            Self::Environment(_) => "env",
             Self::Tell { .. } => "tell",
             Self::Compare(CompareChange::Ask { .. }) => "ask",
             Self::Compare(CompareChange::Act { .. }) => "compare",

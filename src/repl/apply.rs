@@ -81,7 +81,6 @@ impl Repl {
             Change::Fork(fork) => self.jobs.fork(core, origin, agent_id, fork),
             Change::ForkAt { agent, message, text } => self.fork_at(origin, agent, message, text.as_deref()),
             Change::New { prompt, name, model } => self.begin_conversation(origin, NewHere { prompt, name, model }),
-            Change::Environment(spec) => self.jobs.enter_environment(core, origin, agent_id, spec),
             Change::Tell { to, text } => self.submit(origin, to, text),
             Change::Compare(change) => self.compare(origin, agent_id, change),
             Change::Team(start) => self.begin_team(origin, agent_id, start),

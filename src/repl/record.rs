@@ -77,7 +77,9 @@ impl Record {
             Change::Switch(to) => writer.line(&format!("/switch {}", writer.name(*to))),
             Change::Interrupt if !is_shown => writer.line(&format!("/interrupt {}", writer.name(agent))),
             Change::Interrupt => writer.input("keys = \"\\u001b\""),
-            Change::Fork(fork) => writer.fork_prompt = Some(fork.prompt.clone().unwrap_or_default()),
+            Change::Fork(fork) if fork.place.is_none() => {
+                writer.fork_prompt = Some(fork.prompt.clone().unwrap_or_default())
+            }
             // A replay asks nothing.
             Change::Answer { .. } | Change::Show(_) => {}
             change => writer.write(&format!("\n# at {}: {} is not replayed\n", writer.now_ms(), change.name())),

@@ -211,7 +211,7 @@ mod tests {
         let fork = Change::Fork(Fork::default());
         let changes = [
             fork,
-            Change::Environment("chat".into()),
+            Change::environment("chat"),
             Change::EditHistory(HistoryEdit::Slice(SliceSpec::parse("0:1").unwrap())),
         ];
         for change in changes {

@@ -33,6 +33,7 @@ use crate::tools::origin::belongs;
 use crate::tools::remote::{self, Connection, Connections, Remote, RemoteProject};
 use crate::tools::skill::find;
 use crate::tools::snapshots::{DIRECTORY, Snapshots};
+use crate::tools::worktree::SEPARATOR;
 use crate::tools::{self, Environment};
 
 /// Of a file that contains a path, in bytes.
@@ -374,22 +375,56 @@ impl Environments {
         without_directory.and_then(|text| self.resolve_stored(&text)).unwrap_or_else(|_| self.usual())
     }
 
-    pub fn new_worktree_path(&self, agent: AgentId) -> Result<PathBuf> {
+    /// The path for a new worktree of the repository around a directory, and the number in its name: the first one from
+    /// `number` on that is free.
+    pub fn new_worktree_path(&self, directory: &Path, name: &str, number: usize) -> Result<(PathBuf, usize)> {
         let message = format!("{WORKTREE} needs a data directory, which an ephemeral chat does not have");
         let worktrees = self.worktrees.as_ref().ok_or_else(|| Error::usage(message))?;
-        Ok(worktrees.join(agent.to_string()))
+        let repository = self.repository_name(directory);
+        let path = |number: usize| {
+            let end = if number > 1 { format!("-{number}") } else { String::new() };
+            worktrees.join(format!("{repository}{SEPARATOR}{name}{end}"))
+        };
+        // While git makes a worktree there is only the note.
+        let is_free = |number: &usize| !path(*number).exists() && !origin_file(&path(*number)).exists();
+        let number = (number..).find(is_free).unwrap_or(number);
+        Ok((path(number), number))
+    }
+
+    /// The name of the repository around a directory, for the name of a worktree of it.
+    fn repository_name(&self, directory: &Path) -> String {
+        let name_of = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = match self.worktree_around(directory).as_deref().and_then(name_of) {
+            Some(worktree) => worktree.rsplit_once(SEPARATOR).map(|(repository, _)| repository.to_owned()),
+            None => directory.ancestors().find(|above| file::git_in(above).is_some()).and_then(name_of),
+        };
+        let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let name: String = name.unwrap_or_default().chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+        let name = name.trim_start_matches(['.', '-']);
+        if name.is_empty() { "repository".to_owned() } else { name.to_owned() }
     }
 
     /// Our worktrees on disk, with the agents for which they were created.
     pub fn worktrees(&self) -> Vec<(AgentId, PathBuf)> {
         let listed = self.worktrees.as_ref().and_then(|directory| fs::read_dir(directory).ok());
-        let worktree = |entry: fs::DirEntry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path()));
-        listed.into_iter().flatten().flatten().filter_map(worktree).collect()
+        let paths = listed.into_iter().flatten().flatten().map(|entry| entry.path());
+        paths.filter_map(|root| Some((self.agent_of_worktree(&root)?, root))).collect()
     }
 
-    /// Records the directory that a worktree is made from, until [`Environments::forget_origin`].
-    pub fn note_origin(&self, worktree: &Path, directory: &Path) -> io::Result<()> {
-        file::replace(&origin_file(worktree), directory.as_os_str().as_encoded_bytes())
+    /// The agent for which a worktree was created.
+    pub fn agent_of_worktree(&self, root: &Path) -> Option<AgentId> {
+        match origin_of(root) {
+            Some((_, Some(agent))) => Some(agent),
+            // Earlier versions called it by the agent.
+            _ => root.file_name()?.to_str()?.parse().ok(),
+        }
+    }
+
+    /// Records the directory that a worktree is made from, and the agent that it is for, until
+    /// [`Environments::forget_origin`].
+    pub fn note_origin(&self, worktree: &Path, directory: &Path, agent: AgentId) -> io::Result<()> {
+        let directory = directory.as_os_str().as_encoded_bytes();
+        file::replace(&origin_file(worktree), &[directory, b"\0", agent.to_string().as_bytes()].concat())
     }
 
     /// Removes the note of a removed worktree.
@@ -402,8 +437,7 @@ impl Environments {
     /// with the same name in its repository.
     fn origins_of(&self, directory: &Path) -> Vec<PathBuf> {
         let Some(worktree) = self.worktree_around(directory) else { return Vec::new() };
-        let Ok(origin) = read_followed(&origin_file(&worktree), MAX_PATH) else { return Vec::new() };
-        let origin = PathBuf::from(OsString::from_vec(origin));
+        let Some((origin, _)) = origin_of(&worktree) else { return Vec::new() };
         let repository = origin.ancestors().find(|above| file::git_in(above).is_some());
         let below = directory.strip_prefix(&worktree).unwrap_or(Path::new(""));
         repository.map(|repository| repository.join(below)).into_iter().chain([origin.clone()]).collect()
@@ -415,6 +449,14 @@ impl Environments {
         let name = directory.strip_prefix(worktrees).ok()?.components().next()?;
         Some(worktrees.join(name))
     }
+}
+
+/// The directory from which a worktree was made, and the agent that it is for, which earlier versions did not record.
+fn origin_of(worktree: &Path) -> Option<(PathBuf, Option<AgentId>)> {
+    let noted = read_followed(&origin_file(worktree), MAX_PATH).ok()?;
+    let mut parts = noted.splitn(2, |byte| *byte == 0);
+    let directory = PathBuf::from(OsString::from_vec(parts.next()?.to_vec()));
+    Some((directory, parts.next().and_then(|id| std::str::from_utf8(id).ok()?.parse().ok())))
 }
 
 /// The file that records the directory a worktree was made from.

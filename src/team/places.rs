@@ -96,6 +96,9 @@ impl<'a> Places<'a> {
     /// The directory and the branch, if that was read.
     pub fn of_agent(&self, agent: &Agent) -> String {
         let environment = &agent.inputs.environment;
+        if let Some(name) = environment.place_name() {
+            return name;
+        }
         let name = self.names.name(environment.place());
         let branch = self.branches.get(environment.place()).filter(|_| environment.remote.is_none());
         branch.map_or_else(|| name.clone(), |branch| format!("{name} {branch}"))

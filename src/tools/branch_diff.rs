@@ -29,7 +29,7 @@ fn compare(root: &Path, env: &Environment, job: &Job) -> Result<String, String> 
     let (base, target) = base(root, &git)?;
     let index = root.join(git.run(root, &["rev-parse", "--git-path", "index"])?);
     let name = root.file_name().unwrap_or_default().to_string_lossy();
-    let place = root.with_file_name(format!("diff-{name}"));
+    let place = root.with_file_name(format!(".diff-{name}"));
     drop(fs::remove_dir_all(&place));
     let prepare = || {
         DirBuilder::new().recursive(true).mode(0o700).create(place.join("objects"))?;

@@ -1,7 +1,7 @@
 //! Brings an agent's work in its worktree to the branch from which the worktree was made.
 //!
 //! ```text
-//!   WORKTREES/AGENT ── commits ──► WORKTREES/landing-AGENT: git merges or rebases there
+//!   WORKTREES/NAME ── commits ──► WORKTREES/.landing-NAME: git merges or rebases there
 //!                                           │ conflicts: it is removed, nothing has changed
 //!                                           ▼
 //!                                  the branch goes on to the new commit, with the files where it is checked out
@@ -222,7 +222,7 @@ impl<'a> Landing<'a> {
     /// Merges or rebases in a worktree that is removed afterwards, and returns the new commit.
     fn combine(&self, is_rebase: bool, old: &str, tip: &str) -> Outcome<String> {
         let name = self.root.file_name().unwrap_or_default().to_string_lossy();
-        let place = self.root.with_file_name(format!("landing-{name}"));
+        let place = self.root.with_file_name(format!(".landing-{name}"));
         self.remove(&place);
         let (from, branch) = (if is_rebase { tip } else { old }, branch_of(self.root));
         let outcome = self

@@ -434,6 +434,15 @@ impl Environment {
         self.remote.as_ref().map_or_else(|| self.path_policy().workspace, |remote| remote.workspace())
     }
 
+    /// What a git worktree of ours is called, with the directory in it: `shop:fix-total/src`.
+    pub fn place_name(&self) -> Option<String> {
+        let root = self.worktree.as_ref().filter(|_| self.remote.is_none())?;
+        let (repository, name) = root.file_name()?.to_str()?.rsplit_once(worktree::SEPARATOR)?;
+        let below = self.working_directory.strip_prefix(root).ok()?.display().to_string();
+        let slash = if below.is_empty() { "" } else { "/" };
+        Some(format!("{repository}:{name}{slash}{below}"))
+    }
+
     /// Where the agent works, for texts.
     pub fn place(&self) -> &Path {
         self.remote.as_ref().map_or(&self.working_directory, |remote| remote.workspace())

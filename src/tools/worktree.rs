@@ -1,9 +1,10 @@
 //! Creates and removes a git worktree for an agent.
 //!
 //! ```text
-//!   WORKTREES/AGENT/             the working tree; its name is the agent's id
-//!   branch polylogue/AGENT       starts at the current commit; AGENT is the first characters of the id
+//!   WORKTREES/REPOSITORY@NAME/   the working tree
+//!   branch polylogue/NAME        starts at the current commit
 //! ```
+//! Earlier versions called the working tree by the agent's id, and the branch by its first characters.
 //!
 //! Git runs like a command, supervised and on a thread, and starts no program that the repository names: no hooks, file
 //! system monitor, filters or transports. A worktree that could not be completed is removed; one with changes or commits of
@@ -27,10 +28,35 @@ const MOST_POINTERS: usize = 20;
 /// Maximum submodules named in a message.
 const MOST_NAMED: usize = 5;
 
+/// Between the names of the repository and of the worktree.
+pub const SEPARATOR: char = '@';
+
+/// Maximum characters of a name that is made from a text.
+const MAX_NAME: usize = 32;
+
 /// The branch of the worktree at this path.
 pub fn branch_of(root: &Path) -> String {
-    let name: String = root.file_name().unwrap_or_default().to_string_lossy().chars().take(6).collect();
-    format!("polylogue/{name}")
+    let directory = root.file_name().unwrap_or_default().to_string_lossy();
+    match directory.rsplit_once(SEPARATOR) {
+        Some((_, name)) => format!("polylogue/{name}"),
+        None => format!("polylogue/{}", directory.chars().take(6).collect::<String>()),
+    }
+}
+
+/// A name for a worktree from the first words of a text: lower-case letters, digits and hyphens. Empty if it has none.
+pub fn name_from(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let mut name = String::new();
+    for word in words {
+        let word = word.to_lowercase();
+        if !name.is_empty() && name.chars().count() + 1 + word.chars().count() > MAX_NAME {
+            break;
+        }
+        let hyphen = if name.is_empty() { "" } else { "-" };
+        name.push_str(hyphen);
+        name.extend(word.chars().take(MAX_NAME));
+    }
+    name
 }
 
 /// Of the file that says where a worktree left, in bytes.
@@ -71,19 +97,26 @@ pub fn forget(root: &Path) {
     drop(fs::remove_file(left_file(root)));
 }
 
-/// A worktree that was added.
-pub struct Added {
-    /// The directory in it that corresponds to the one it was made for.
-    pub directory: PathBuf,
-    /// What git has not checked out there, for the person; empty if all is there.
-    pub incomplete: String,
+/// What became of a worktree to add.
+pub enum Made {
+    Added {
+        /// The directory in it that corresponds to the one it was made for.
+        directory: PathBuf,
+        /// What git has not checked out there, for the person; empty if all is there.
+        incomplete: String,
+    },
+    /// There is none, for its branch would be one that exists.
+    BranchExists,
 }
 
 /// Adds a worktree at `root` of the repository that contains `directory`. After an error there is none.
-pub fn add(directory: &Path, root: &Path, env: &Environment, job: &Job) -> Outcome<Added> {
+pub fn add(directory: &Path, root: &Path, env: &Environment, job: &Job) -> Outcome<Made> {
     let git = Git::beside(directory, root, env, job).without_filters(directory)?;
     let prefix = prefix_in_repository(directory, &git)?;
     let branch = branch_of(root);
+    if git.run(directory, &["rev-parse", "--verify", "--quiet", &format!("refs/heads/{branch}")]).is_ok() {
+        return Ok(Made::BranchExists);
+    }
     let parent = root.parent().unwrap_or(Path::new("/"));
     let created = DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(|error| reason(&error));
     let arguments = ["worktree", "add", "--quiet", "-b", &branch, &root.to_string_lossy(), "HEAD"];
@@ -92,7 +125,7 @@ pub fn add(directory: &Path, root: &Path, env: &Environment, job: &Job) -> Outco
         Ok(_) if !git.job.is_cancelled() => {
             let inside = Some(root.join(prefix)).filter(|inside| inside.is_dir());
             let inside = inside.unwrap_or(root.into());
-            Ok(Added { directory: inside, incomplete: incomplete(root, &git) })
+            Ok(Made::Added { directory: inside, incomplete: incomplete(root, &git) })
         }
         outcome => {
             undo(directory, root, git.env);
@@ -189,4 +222,32 @@ fn unsaved_work(root: &Path, branch: &str, git: &Git) -> Result<Option<&'static 
     let elsewhere = ["--not", &exclude, "--branches", "--tags", "--remotes"];
     let arguments = [&["rev-list", "-n", "1", "HEAD", &branch][..], &elsewhere].concat();
     Ok((!git.run(root, &arguments)?.is_empty()).then_some("it has commits that are on no other branch"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_are_called_as_their_worktrees() {
+        let branch = |directory: &str| branch_of(&Path::new("/data/worktrees").join(directory));
+        assert_eq!(branch("shop@fix-total"), "polylogue/fix-total");
+        assert_eq!(branch("a@b@fix"), "polylogue/fix");
+        assert_eq!(branch("U5FOmHCHScmahNrA55S-Yg"), "polylogue/U5FOmH");
+    }
+
+    #[test]
+    fn a_name_has_the_first_words_of_a_text() {
+        for (text, expected) in [
+            ("json", "json"),
+            ("Add a --json flag!", "add-a-json-flag"),
+            ("fix.lock", "fix-lock"),
+            ("make the total count the lines and not the prices", "make-the-total-count-the-lines"),
+            ("Über_größe", "über-größe"),
+            (&"x".repeat(99), &"x".repeat(MAX_NAME)),
+            ("?!", ""),
+        ] {
+            assert_eq!(name_from(text), expected, "{text}");
+        }
+    }
 }

@@ -79,7 +79,7 @@ pub fn elsewhere(table: &mut Table) {
     let program_path = Some(programs.path().into());
     let config = Config { policy: Policy::Yolo, policy_ceiling: Policy::Yolo, program_path, ..Config::default() };
     let mut app = App::open_limited(directory, None, config, LIMIT);
-    app.ask(0, Change::Environment(format!("ssh:web1:{}", there.path().display())));
+    app.ask(0, Change::environment(format!("ssh:web1:{}", there.path().display())));
     app.until("the environment", |app| app.repl.roster().len() == 2);
     for _ in 1..AGENTS {
         app.ask(1, Change::Fork(Fork::default()));

@@ -370,7 +370,7 @@ impl Life {
             2 => Change::EditHistory(HistoryEdit::Mark("here".into())),
             3 => Change::EditHistory(HistoryEdit::Rewind(None)),
             4 => Change::Setting(Setting::Approval(self.chance.of(&Policy::ALL[..4]))),
-            5 => Change::Environment(self.chance.of(&["readonly", "coding", "chat", "none"]).into()),
+            5 => Change::environment(self.chance.of(&["readonly", "coding", "chat", "none"])),
             6 => Change::Stop(Some(agent_id)),
             _ => Change::Setting(Setting::Name(Some(format!("name-{}", self.chance.below(50))))),
         };

@@ -104,9 +104,9 @@ fn a_child_works_on_its_own_branch_and_leaves_the_files_of_its_parent() {
     let Some(mut app) = app() else { return };
     let directory = in_worktree(&mut app);
     assert!(directory.ends_with("src") && directory.starts_with(app.data().join("worktrees")));
-    assert_eq!(directory.parent().and_then(Path::file_name).unwrap().to_str().unwrap(), app.id(1).to_string());
+    assert_eq!(directory.parent().and_then(Path::file_name).unwrap(), "repo@work");
     let branch = git(&directory, &["rev-parse", "--abbrev-ref", "HEAD"]);
-    assert_eq!(branch, format!("polylogue/{}", app.id(1).short()));
+    assert_eq!(branch, "polylogue/work");
     assert_shows(&mut app, &branch);
     let arguments = json!({"path": "f", "content": "two\n"});
     app.say(1, &format!("%tool write_file {arguments}"));
@@ -123,6 +123,67 @@ fn a_child_works_on_its_own_branch_and_leaves_the_files_of_its_parent() {
     app.enter("/env readonly");
     assert_eq!(app.agent(2).inputs.environment.working_directory, directory);
     assert!(spec(&app, 2).starts_with("readonly@"));
+}
+
+/// Several are made at the same time; each is called by its name or by what it is asked, and shown so.
+#[test]
+fn a_fork_gets_a_worktree_and_a_branch_that_are_called_as_it_is() {
+    let Some(mut app) = app() else { return };
+    let repo = app.directory().join("repo");
+    git(&repo, &["branch", "polylogue/fix-the-total"]);
+    app.enter("/env coding@repo/src");
+    for line in [
+        "/fork --worktree --stay --name json add the flag",
+        "/fork --worktree --stay fix the total",
+        "/fork --worktree --stay fix the total",
+        "/fork --worktree --stay --name json2",
+    ] {
+        app.enter(line);
+    }
+    app.turn_until("four children", |app| app.repl.roster().len() == 6);
+    app.turn_until_idle();
+    assert_eq!(app.focus(), 1, "the screen stays");
+    let place = |app: &Harness, n: usize| app.agent(n).inputs.environment.place_name().expect("a worktree");
+    let mut places: Vec<String> = (2..6).map(|n| place(&app, n)).collect();
+    places.sort();
+    // A branch of that name exists.
+    assert_eq!(places, ["repo:fix-the-total-2/src", "repo:fix-the-total-3/src", "repo:json/src", "repo:json2/src"]);
+    let json = (2..6).find(|n| place(&app, *n) == "repo:json/src").expect("it is there");
+    let directory = app.agent(json).inputs.environment.working_directory.clone();
+    assert_eq!(git(&directory, &["rev-parse", "--abbrev-ref", "HEAD"]), "polylogue/json");
+    assert_eq!(app.agent(json).identity.name.as_deref(), Some("json"));
+    app.switch(json);
+    assert_shows(&mut app, "add the flag");
+    assert_shows(&mut app, "repo:json/src");
+    // From there a worktree of its own begins at the commit of this one.
+    fs::write(directory.join("g"), "two\n").unwrap();
+    git(&directory, &["add", "."]);
+    git(&directory, &["commit", "-q", "-m", "second"]);
+    app.enter("/fork --worktree --name below");
+    app.turn_until("a child", |app| app.repl.roster().len() == 7);
+    assert_eq!((place(&app, 6).as_str(), app.focus()), ("repo:below/src", 6));
+    assert!(app.agent(6).inputs.environment.working_directory.join("g").exists());
+
+    let mut app = app.crash_and_restart();
+    assert_eq!(place(&app, json), "repo:json/src");
+    app.turn_until("git has nothing to do", |app| app.timeout().why == WakeReason::Nothing);
+    assert_eq!(worktrees(&app).len(), 5);
+}
+
+#[test]
+fn a_branch_of_that_name_and_a_place_without_git_are_said_and_the_line_is_returned() {
+    let Some(mut app) = app() else { return };
+    git(&app.directory().join("repo"), &["branch", "polylogue/json"]);
+    app.enter("/fork --worktree --name json go");
+    app.turn_until("the line is back", |app| app.draft(0).text() == "/fork --worktree --name json go");
+    assert_shows(&mut app, "is not in a git repository");
+    app.type_bytes(b"\x15");
+    app.enter("/env coding@repo");
+    app.enter("/fork --worktree --name json \"go on\"");
+    app.turn_until("the line is back", |app| app.draft(1).text() == "/fork --worktree --name json go on");
+    assert_shows(&mut app, "the branch polylogue/json exists: choose another --name");
+    assert_eq!((app.repl.roster().len(), worktrees(&app).len()), (2, 0));
+    assert_eq!(fs::read_dir(app.data().join("worktree-origins")).map_or(0, Iterator::count), 0);
 }
 
 /// What refuses in a project refuses in worktrees of it, also if the worktree has another copy of its script; what another

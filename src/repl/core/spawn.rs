@@ -221,7 +221,8 @@ impl Core {
 fn apply_definition(core: &Core, spec: &mut Spawn) -> Result<()> {
     let Some(name) = spec.definition.take() else { return Ok(()) };
     let parent = core.roster.get(spec.parent).ok_or_else(agent_gone)?;
-    let here = &parent.inputs.environment;
+    let entered = spec.environment.clone();
+    let here = entered.as_ref().map_or(&parent.inputs.environment, |resolved| &resolved.environment);
     let definition = here.definition(&name).map_err(Error::usage)?;
     if spec.model.is_none() {
         spec.model = definition.model_beside(&parent.usual_endpoint().provider).map(str::to_owned);

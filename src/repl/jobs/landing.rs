@@ -26,7 +26,7 @@ impl Jobs {
         request: LandRequest,
     ) -> Result<()> {
         let label = core.roster().label_of(agent);
-        let none = || Error::usage(format!("{label} does not work in a git worktree of its own (/env worktree)"));
+        let none = || Error::usage(format!("{label} does not work in a git worktree of its own (/fork --worktree)"));
         let root = file_steps::worktree_of(core, agent).ok_or_else(none)?;
         let is_busy = |id: &AgentId| core.agent(*id).is_some_and(|agent| agent.state() != State::Idle);
         let there = core.roster().iter().filter(|agent| agent.inputs.environment.worktree.as_ref() == Some(&root));

@@ -3,7 +3,7 @@
 use crate::agent::State;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::domain::change::{Change, Fork};
+use crate::domain::change::{Change, Fork, ForkPlace};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::drafts;
@@ -11,6 +11,7 @@ use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::jobs::Jobs;
 use crate::store::QueueId;
+use crate::team::ResolvedEnvironment;
 
 pub(in crate::repl) struct Parked {
     pub agent: AgentId,
@@ -34,15 +35,14 @@ impl Jobs {
     /// `/fork`: a busy agent is forked after its last complete exchange, or, if the child inherits the open one too, when
     /// the tools of the reply are done.
     pub(in crate::repl) fn fork(&mut self, core: &mut Core, origin: Origin, agent: AgentId, fork: Fork) -> Result<()> {
-        let forking = core.agent(agent).ok_or_else(agent_gone)?;
-        let state = forking.state();
-        if fork.includes_current && matches!(state, State::ExecutingTool | State::AwaitingApproval) {
+        if must_wait(core, agent, &fork)? {
             return self.park(core, origin, agent, Change::Fork(fork));
         }
-        let Fork { prompt, name, model, definition, includes_current, stays } = fork;
-        let inherit = if includes_current || state == State::Idle { Inherit::All } else { Inherit::BeforeTurn };
-        let spawn = Spawn { stays, ..Spawn::new(agent, origin, inherit) };
-        core.spawn(Spawn { prompt, name, model, definition, ..spawn }).map(drop)
+        match fork.place.clone() {
+            None => spawn_fork(core, origin, agent, fork, None).map(drop),
+            Some(ForkPlace::Environment(spec)) => self.fork_into_environment(core, (origin, agent), fork, &spec),
+            Some(ForkPlace::NewWorktree) => self.fork_into_worktree(core, (origin, agent), fork),
+        }
     }
 
     /// Parks a change until the tools of this reply have ended; the loop continues.
@@ -103,18 +103,46 @@ impl Jobs {
     }
 }
 
-/// The line that was typed for this change; none if it had no arguments.
+/// Whether a fork includes what tools are still working at.
+pub(super) fn must_wait(core: &Core, agent: AgentId, fork: &Fork) -> Result<bool> {
+    let state = core.agent(agent).ok_or_else(agent_gone)?.state();
+    Ok(fork.includes_current && matches!(state, State::ExecutingTool | State::AwaitingApproval))
+}
+
+/// Creates the child of a fork, in this environment or in that of its parent.
+pub(super) fn spawn_fork(
+    core: &mut Core,
+    origin: Origin,
+    agent: AgentId,
+    fork: Fork,
+    environment: Option<(Option<AgentId>, ResolvedEnvironment)>,
+) -> Result<AgentId> {
+    let is_idle = core.agent(agent).ok_or_else(agent_gone)?.state() == State::Idle;
+    let Fork { prompt, name, model, definition, includes_current, stays, place: _ } = fork;
+    let inherit = if includes_current || is_idle { Inherit::All } else { Inherit::BeforeTurn };
+    let (id, environment) = environment.map_or((None, None), |(id, resolved)| (id, Some(resolved)));
+    let spawn = Spawn { stays, id, environment, ..Spawn::new(agent, origin, inherit) };
+    core.spawn(Spawn { prompt, name, model, definition, ..spawn })
+}
+
+/// The line that was typed for this change; none if it was no fork.
 fn line_of(change: &Change) -> Option<String> {
-    if let Change::Environment(spec) = change {
-        return Some(format!("/env {spec}"));
+    if let Change::Fork(fork) = change { Some(typed_line(fork)) } else { None }
+}
+
+/// The line that was typed for a fork.
+pub(super) fn typed_line(fork: &Fork) -> String {
+    let Fork { prompt, name, model, definition, includes_current, stays, place } = fork;
+    if let Some(ForkPlace::Environment(spec)) = place {
+        return format!("/env {spec}");
     }
-    let Change::Fork(Fork { prompt, name, model, definition, stays, .. }) = change else { return None };
     let name = name.as_ref().map(|name| format!(" --name {name}"));
     let model = model.as_ref().map(|model| format!(" --model {model}"));
     let definition = definition.as_ref().map(|definition| format!(" --as {definition}"));
     let stay = stays.then(|| " --stay".to_owned());
+    let current = includes_current.then(|| " --include-current".to_owned());
+    let worktree = place.as_ref().map(|_| " --worktree".to_owned());
     let prompt = prompt.as_ref().map(|prompt| format!(" {prompt}"));
-    let arguments: String = [name, model, definition, stay, prompt].into_iter().flatten().collect();
-    // Only a fork with the open message waits.
-    Some(format!("/fork --include-current{arguments}"))
+    let arguments: String = [current, worktree, name, model, definition, stay, prompt].into_iter().flatten().collect();
+    format!("/fork{arguments}")
 }

@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::agent::State;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::domain::change::Change;
+use crate::domain::change::{Change, Fork, ForkPlace};
 use crate::domain::environment::EnvironmentSpec;
 use crate::domain::flow::Origin;
 use crate::domain::remote_place::RemotePlace;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
 use crate::repl::jobs::Jobs;
+use crate::repl::jobs::parked::must_wait;
 use crate::repl::jobs::tasks::Kind;
-use crate::repl::jobs::worktree::spawn_in;
+use crate::repl::jobs::worktree::fork_in;
 use crate::tools::Job;
 use crate::tools::remote::{Remote, reach};
 
@@ -22,8 +22,8 @@ impl Jobs {
     pub(super) fn reach(
         &mut self,
         core: &mut Core,
-        origin: Origin,
-        agent: AgentId,
+        (origin, agent): (Origin, AgentId),
+        fork: Fork,
         spec: EnvironmentSpec,
         directory: PathBuf,
     ) -> Result<()> {
@@ -49,7 +49,7 @@ impl Jobs {
                 // The connection is kept until the child has it.
                 let remote = Remote::new(place.clone(), &directory, connection);
                 core.factory_mut().environments.learn_project(&remote, project);
-                jobs.enter(core, (origin, agent), spec.at(place), directory)
+                jobs.enter(core, (origin, agent), fork, spec.at(place), directory)
             });
             if let Err(error) = entered {
                 core.note(agent, LineKind::Error, &error.message);
@@ -75,19 +75,21 @@ impl Jobs {
         &mut self,
         core: &mut Core,
         (origin, agent): (Origin, AgentId),
+        fork: Fork,
         spec: EnvironmentSpec,
         directory: PathBuf,
     ) -> Result<()> {
         let Some(parent) = core.agent(agent) else { return Ok(()) };
-        if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
-            return self.park(core, origin, agent, Change::Environment(spec.to_string()));
-        }
         let current = parent.inputs.environment.spec.clone();
+        if must_wait(core, agent, &fork)? {
+            let fork = Fork { place: Some(ForkPlace::Environment(spec.to_string())), ..fork };
+            return self.park(core, origin, agent, Change::Fork(fork));
+        }
         let resolved = core.factory_mut().environments.remote_environment(&spec, directory)?;
         if resolved.environment.spec == current {
             core.note(agent, LineKind::Note, &format!("this agent is already in {current}"));
             return Ok(());
         }
-        spawn_in(core, origin, agent, resolved)
+        fork_in(core, origin, agent, fork, resolved)
     }
 }

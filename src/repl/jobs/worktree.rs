@@ -2,24 +2,35 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::agent::{Agent, State};
+use crate::agent::Agent;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::domain::change::Change;
-use crate::domain::environment::EnvironmentSpec;
+use crate::domain::change::{Change, Fork, ForkPlace};
+use crate::domain::environment::{EnvironmentSpec, WORKTREE};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::drafts::return_refused;
 use crate::repl::core::file_steps::tell_model;
-use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::{Core, agent_gone, remove};
 use crate::repl::jobs::Jobs;
+use crate::repl::jobs::parked::{spawn_fork, typed_line};
 use crate::repl::jobs::tasks::Kind;
 use crate::store::AgentRow;
 use crate::team::{Resolution, ResolvedEnvironment};
-use crate::tools::worktree::{self, Added};
+use crate::tools::worktree::{self, Made};
 use crate::tools::{Job, Outcome};
+
+/// A worktree to make, and what for.
+struct NewWorktree {
+    fork: Fork,
+    /// The environment of the child, without a directory.
+    spec: EnvironmentSpec,
+    /// In the repository.
+    directory: PathBuf,
+    /// Of the names that can be taken the first to try: `fix`, `fix-2`, ...
+    number: usize,
+}
 
 /// A worktree in which no agent works any more.
 pub(super) struct UnusedWorktree {
@@ -29,53 +40,67 @@ pub(super) struct UnusedWorktree {
 }
 
 impl Jobs {
-    /// Creates a child in another environment: at once, when the agent's tools are done, or when git has created the
-    /// worktree.
-    pub(in crate::repl) fn enter_environment(
+    /// Creates a child in another environment: at once, or when git has created the worktree or a machine is reached.
+    pub(super) fn fork_into_environment(
         &mut self,
         core: &mut Core,
-        origin: Origin,
-        agent: AgentId,
-        spec: String,
+        (origin, agent): (Origin, AgentId),
+        fork: Fork,
+        spec: &str,
     ) -> Result<()> {
-        let parent = core.agent(agent).ok_or_else(agent_gone)?;
-        if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
-            return self.park(core, origin, agent, Change::Environment(spec));
-        }
-        let current = parent.inputs.environment.clone();
-        match core.factory_mut().environments.find(&spec, &current)? {
+        let current = core.agent(agent).ok_or_else(agent_gone)?.inputs.environment.clone();
+        match core.factory_mut().environments.find(spec, &current)? {
             Resolution::Ready(resolved) if resolved.environment.spec == current.spec => {
                 core.note(agent, LineKind::Note, &format!("this agent is already in {}", current.spec));
                 Ok(())
             }
-            Resolution::Ready(resolved) => spawn_in(core, origin, agent, resolved),
-            Resolution::Worktree(spec, directory) => self.make_worktree(core, origin, agent, spec, directory),
-            Resolution::Remote(spec, directory) => self.reach(core, origin, agent, spec, directory),
+            Resolution::Ready(resolved) => fork_in(core, origin, agent, fork, resolved),
+            Resolution::Worktree(..) if self.is_making_worktree(agent) => {
+                Err(Error::usage("a worktree is already being created: Esc cancels it"))
+            }
+            Resolution::Worktree(spec, directory) => {
+                self.make_worktree(core, (origin, agent), NewWorktree { fork, spec, directory, number: 1 })
+            }
+            Resolution::Remote(spec, directory) => self.reach(core, (origin, agent), fork, spec, directory),
         }
     }
 
-    fn make_worktree(
+    /// Creates a child in a new worktree, when git has created that.
+    pub(super) fn fork_into_worktree(
         &mut self,
         core: &mut Core,
-        origin: Origin,
-        agent: AgentId,
-        spec: EnvironmentSpec,
-        directory: PathBuf,
+        (origin, agent): (Origin, AgentId),
+        fork: Fork,
     ) -> Result<()> {
-        if self.is_making_worktree(agent) {
-            return Err(Error::usage("a worktree is already being created: Esc cancels it"));
+        let here = &core.agent(agent).ok_or_else(agent_gone)?.inputs.environment;
+        if let Some(remote) = &here.remote {
+            return Err(Error::usage(format!("git worktrees are made on this machine only, not at {}", remote.place)));
         }
-        let root = core.factory_mut().environments.new_worktree_path(AgentId::random())?;
-        core.factory_mut().environments.note_origin(&root, &directory)?;
+        let (spec, directory) = (WORKTREE.parse()?, here.working_directory.clone());
+        self.make_worktree(core, (origin, agent), NewWorktree { fork, spec, directory, number: 1 })
+    }
+
+    fn make_worktree(&mut self, core: &mut Core, (origin, agent): (Origin, AgentId), new: NewWorktree) -> Result<()> {
+        let name = name_of_worktree(core, agent, &new.fork);
+        let (id, environments) = (AgentId::random(), &core.factory().environments);
+        let (root, number) = environments.new_worktree_path(&new.directory, &name, new.number)?;
+        environments.note_origin(&root, &new.directory, id)?;
         let environment = core.factory_mut().environments.usual().environment;
-        core.note(agent, LineKind::Note, &format!("creating a git worktree of {}", directory.display()));
+        core.note(agent, LineKind::Note, &format!("creating a git worktree of {}", new.directory.display()));
         let (task, there) = ((Kind::AddWorktree, agent, Some(root.clone())), root.clone());
+        let directory = new.directory.clone();
         let work = move |job: &Job| worktree::add(&directory, &there, &environment, job);
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
-            jobs.on_worktree_made(core, (origin, agent), &spec, root, outcome);
+            jobs.on_worktree_made(core, (origin, agent), NewWorktree { number, ..new }, root, outcome);
         })?;
-        core.edit(agent, |agent| agent.makes_worktree = true);
+        self.note_making(core, agent);
         Ok(())
+    }
+
+    /// Esc at the agent cancels what is being made.
+    fn note_making(&self, core: &mut Core, agent: AgentId) {
+        let is_making = self.is_making_worktree(agent) || self.is_reaching(agent);
+        core.edit(agent, |agent| agent.makes_worktree = is_making);
     }
 
     pub(super) fn is_making_worktree(&self, agent: AgentId) -> bool {
@@ -85,7 +110,7 @@ impl Jobs {
     pub(super) fn cancel_worktree(&mut self, core: &mut Core, agent: AgentId) {
         if self.is_making_worktree(agent) {
             self.tasks.cancel(Kind::AddWorktree, agent);
-            core.edit(agent, |agent| agent.makes_worktree = false);
+            self.note_making(core, agent);
             core.note(agent, LineKind::Note, "cancelled the worktree");
         }
     }
@@ -112,22 +137,35 @@ impl Jobs {
         &mut self,
         core: &mut Core,
         (origin, agent): (Origin, AgentId),
-        spec: &EnvironmentSpec,
+        new: NewWorktree,
         root: PathBuf,
-        made: Outcome<Added>,
+        made: Outcome<Made>,
     ) {
-        core.edit(agent, |agent| agent.makes_worktree = false);
-        let Added { directory, incomplete } = match made {
-            Ok(added) => added,
-            Err(why) => {
+        self.note_making(core, agent);
+        let line = typed_line(&new.fork);
+        let (directory, incomplete) = match made {
+            Ok(Made::Added { directory, incomplete }) => (directory, incomplete),
+            Ok(Made::BranchExists) if new.fork.name.is_none() => {
                 core.factory_mut().environments.forget_origin(&root);
-                core.note(agent, LineKind::Error, &format!("cannot create a worktree: {why}"));
-                return return_refused(core, agent, origin, &format!("/env {spec}"));
+                let next = NewWorktree { number: new.number + 1, ..new };
+                if let Err(error) = self.make_worktree(core, (origin, agent), next) {
+                    core.note(agent, LineKind::Error, &error.message);
+                    return_refused(core, agent, origin, &line);
+                }
+                return;
             }
+            Ok(Made::BranchExists) => {
+                let branch = worktree::branch_of(&root);
+                let why = format!("the branch {branch} exists: choose another --name, or delete it with git branch -d");
+                return self.on_worktree_failed(core, (origin, agent), &root, &line, &why);
+            }
+            Err(why) => return self.on_worktree_failed(core, (origin, agent), &root, &line, &why),
         };
-        let there = spec.in_directory(Some(&directory));
-        if let Err(error) = self.enter_environment(core, origin, agent, there.to_string()) {
+        let there = new.spec.in_directory(Some(&directory)).to_string();
+        let fork = Fork { place: Some(ForkPlace::Environment(there)), ..new.fork };
+        if let Err(error) = self.fork(core, origin, agent, fork) {
             core.note(agent, LineKind::Error, &error.message);
+            return_refused(core, agent, origin, &line);
             return self.release_worktree(root, agent);
         }
         if !incomplete.is_empty() {
@@ -138,7 +176,20 @@ impl Jobs {
             tell_model(core, shown_at, (shown_at != agent).then(|| format!("In this worktree {incomplete}.")));
         }
         // If the change is parked now, its line is what the user typed, without the new directory.
-        self.set_parked_line(core, agent, format!("/env {spec}"));
+        self.set_parked_line(core, agent, line);
+    }
+
+    fn on_worktree_failed(
+        &mut self,
+        core: &mut Core,
+        (origin, agent): (Origin, AgentId),
+        root: &Path,
+        line: &str,
+        why: &str,
+    ) {
+        core.factory_mut().environments.forget_origin(root);
+        core.note(agent, LineKind::Error, &format!("cannot create a worktree: {why}"));
+        return_refused(core, agent, origin, line);
     }
 
     /// Finds worktrees of agents that were never stored because the program crashed. A read-only process leaves them alone:
@@ -164,7 +215,7 @@ impl Jobs {
 
     /// Releases the worktree that was created for a parked change.
     pub(super) fn release_for(&mut self, core: &Core, change: &Change, adopter: AgentId) {
-        let Change::Environment(text) = change else { return };
+        let Change::Fork(Fork { place: Some(ForkPlace::Environment(text)), .. }) = change else { return };
         let directory = text.parse::<EnvironmentSpec>().ok().and_then(|spec| spec.directory);
         let root = directory.and_then(|path| core.factory().environments.worktree_around(path.as_ref()));
         if let Some(root) = root {
@@ -203,29 +254,44 @@ fn has_archived_agent(core: &Core, root: &Path) -> bool {
     core.store().archived_agents().map_or(true, |archived| archived.agents.iter().any(is_there))
 }
 
-/// Creates a child in an environment that is ready.
-pub(super) fn spawn_in(core: &mut Core, origin: Origin, parent: AgentId, resolved: ResolvedEnvironment) -> Result<()> {
+/// Creates the child of a fork in an environment that is ready.
+pub(super) fn fork_in(
+    core: &mut Core,
+    origin: Origin,
+    parent: AgentId,
+    fork: Fork,
+    resolved: ResolvedEnvironment,
+) -> Result<()> {
     let environment = resolved.environment.clone();
     let mut message = format!(
         "environment {}: {} in {}",
-        environment.spec,
+        environment.spec.split('@').next().unwrap_or_default(),
         text::counted(environment.tools.len(), "tool", "tools"),
-        environment.place().display()
+        environment.place_name().unwrap_or_else(|| environment.place().display().to_string())
     );
     if let Some(root) = &environment.worktree {
         message.push_str(&format!(", branch {}", worktree::branch_of(root)));
     }
-    let id = id_of_worktree(core, environment.worktree.as_ref())?;
-    let child = core.spawn(Spawn { id, environment: Some(resolved), ..Spawn::new(parent, origin, Inherit::All) })?;
+    let id = id_of_worktree(core, environment.worktree.as_deref())?;
+    let child = spawn_fork(core, origin, parent, fork, Some((id, resolved)))?;
     core.note(child, LineKind::Note, &message);
     Ok(())
 }
 
 /// The agent that a worktree was made for, if it does not exist yet.
-fn id_of_worktree(core: &Core, worktree: Option<&PathBuf>) -> Result<Option<AgentId>> {
-    let id = worktree.and_then(|root| root.file_name()?.to_str()?.parse().ok());
+fn id_of_worktree(core: &Core, worktree: Option<&Path>) -> Result<Option<AgentId>> {
+    let id = worktree.and_then(|root| core.factory().environments.agent_of_worktree(root));
     Ok(match id {
         Some(id) if core.store().agent(id)?.is_none() => Some(id),
         _ => None,
     })
+}
+
+/// What the worktree of a fork is called: as its agent, or by the first words of what that is asked, or else of the
+/// conversation.
+fn name_of_worktree(core: &Core, parent: AgentId, fork: &Fork) -> String {
+    let title = || core.agent(parent).map(|agent| agent.title.clone()).unwrap_or_default();
+    let first = fork.name.as_deref().or(fork.prompt.as_deref());
+    let named = first.map_or_else(|| worktree::name_from(&title()), worktree::name_from);
+    if named.is_empty() { "work".to_owned() } else { named }
 }

@@ -72,8 +72,10 @@ impl StatusLine<'_> {
         let text = match field {
             StatusField::Directory => {
                 let most = (columns / 3).max(DIRECTORY_COLUMNS);
-                directory(inputs.environment.place(), self.settings.home.as_deref(), most)
+                let named = inputs.environment.place_name();
+                named.unwrap_or_else(|| directory(inputs.environment.place(), self.settings.home.as_deref(), most))
             }
+            StatusField::Branch if inputs.environment.place_name().is_some() => return None,
             StatusField::Branch => self.branch?.to_owned(),
             StatusField::Approval => return Some(approval(agent)),
             StatusField::Model if self.names_provider => inputs.endpoint.shown_name(),

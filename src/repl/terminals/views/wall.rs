@@ -52,7 +52,8 @@ impl WallView {
             }
             let directory = agent.inputs.environment.place().to_string_lossy();
             let state = TileState::of(core, agent).name();
-            matches(&format!("{} {} {state} {directory}", agent.identity.label(), agent.title).to_lowercase())
+            let place = agent.inputs.environment.place_name().unwrap_or_default();
+            matches(&format!("{} {} {state} {place} {directory}", agent.identity.label(), agent.title).to_lowercase())
         });
         self.agents.replace(agents.map(crate::agent::Agent::id).collect(), PartialEq::eq);
         self.chosen.retain(|id| core.agent(*id).is_some());
