@@ -350,7 +350,7 @@ fn a_call_that_an_earlier_one_made_impossible_is_shown_with_its_error() {
 
 /// The numbers of the lines `+line N` on the screen.
 fn lines_on(screen: &str) -> Vec<usize> {
-    let number = |row: &str| row.trim().strip_prefix("+line ")?.parse().ok();
+    let number = |row: &str| row.split_once("+line ")?.1.trim().parse().ok();
     screen.lines().filter_map(number).collect()
 }
 

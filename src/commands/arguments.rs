@@ -300,8 +300,8 @@ mod tests {
             ("land --rebase=yes", "--rebase takes no value"),
             (
                 "fork --frobnicate",
-                "unknown option --frobnicate of /fork: it has --name, --model, --as, --stay, \
-              --include-current (quote a text that begins with --)",
+                "unknown option --frobnicate of /fork: it has --name, --model, --as, --worktree, \
+              --stay, --include-current (quote a text that begins with --)",
             ),
         ] {
             assert_eq!(parsed(line).expect_err(line).message, expected);

@@ -9,7 +9,7 @@ use crate::domain::change::{Change, Fork, ForkPlace};
 use crate::domain::flow::InputResult;
 
 pub const FORK: CommandSpec = CommandSpec {
-    arguments: "[--name N] [--as A] [--worktree] [--stay] [PROMPT]",
+    arguments: "[--worktree] [--name N] [--stay] [PROMPT]",
     define: |command| {
         new_agent_args(command)
             .arg(option("as", "DEFINITION", "Definition to begin with"))

@@ -46,6 +46,8 @@ pub struct Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style {
     pub color: Color,
+    /// A colour that is a background, or the default one.
+    pub background: Color,
     pub bold: bool,
     pub dim: bool,
     pub italic: bool,
@@ -97,11 +99,16 @@ pub enum Color {
     Comment,
     Constant,
     Tag,
+    // Backgrounds: of changed lines, and of the changed words in them.
+    AddedLine,
+    RemovedLine,
+    AddedWord,
+    RemovedWord,
 }
 
 impl Color {
     /// All colours with their settings and meanings, in the order of the type.
-    pub const ALL: [(Self, &'static str, &'static str); 20] = [
+    pub const ALL: [(Self, &'static str, &'static str); 24] = [
         (Self::Default, "theme.text", "Text of agents"),
         (Self::User, "theme.user", "What you typed"),
         (Self::Activity, "theme.activity", "What an agent does"),
@@ -122,10 +129,96 @@ impl Color {
         (Self::Comment, "theme.comment", "Comments in code"),
         (Self::Constant, "theme.constant", "Constants in code"),
         (Self::Tag, "theme.tag", "Tags and attributes in code"),
+        (Self::AddedLine, "theme.added_line", "Background of added lines"),
+        (Self::RemovedLine, "theme.removed_line", "Background of removed lines"),
+        (Self::AddedWord, "theme.added_word", "Background of words that replace others"),
+        (Self::RemovedWord, "theme.removed_word", "Background of words that are replaced"),
     ];
+
+    /// Whether it is only a background.
+    pub const fn is_background(self) -> bool {
+        matches!(self, Self::AddedLine | Self::RemovedLine | Self::AddedWord | Self::RemovedWord)
+    }
+}
+
+/// A line of text before it is wrapped for a screen.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StyledLine {
+    /// Before the first row; the others are indented by as many columns.
+    pub prefix: String,
+    /// Parts of the text with their styles.
+    pub parts: Vec<(String, Style)>,
+}
+
+impl StyledLine {
+    pub fn of(text: impl Into<String>, style: Style) -> Self {
+        Self { prefix: String::new(), parts: vec![(text.into(), style)] }
+    }
+
+    /// Appends a part, unless it is empty.
+    pub fn push(&mut self, text: &str, style: Style) {
+        if !text.is_empty() {
+            self.parts.push((text.to_owned(), style));
+        }
+    }
+
+    pub fn text(&self) -> String {
+        self.prefix.chars().chain(self.parts.iter().flat_map(|(part, _)| part.chars())).collect()
+    }
+
+    /// Its rows on a screen of this many columns: sanitised, and filled up to the end if it has a background.
+    pub fn wrap(&self, columns: usize) -> Vec<Row> {
+        let prefix = if text::width(&self.prefix) * 2 > columns { "" } else { &self.prefix };
+        let room = columns.saturating_sub(text::width(prefix)).max(1);
+        let (mut line, mut ends) = (String::new(), Vec::new());
+        for (part, style) in &self.parts {
+            for (number, run) in part.split('\t').enumerate() {
+                let spaces = text::TAB_COLUMNS - text::width(&line) % text::TAB_COLUMNS;
+                line.push_str(&" ".repeat(if number > 0 { spaces } else { 0 }));
+                line.push_str(&text::sanitise(run).replace('\n', "␊"));
+            }
+            ends.push((line.len(), *style));
+        }
+        let rows = text::wrap(&line, room).map(|(at, part)| {
+            let mut row =
+                Row::of(if at == 0 { prefix.to_owned() } else { " ".repeat(text::width(prefix)) }, Style::DIM);
+            let mut begin = at;
+            for (end, style) in &ends {
+                let to = (*end).clamp(begin, at + part.len());
+                row.push(&line[begin..to], *style);
+                begin = to;
+            }
+            row.filled(columns)
+        });
+        rows.collect()
+    }
 }
 
 impl Row {
+    /// The background of its last run up to this column.
+    pub fn filled(mut self, columns: usize) -> Self {
+        let background = self.spans.last().map_or(Color::Default, |last| last.style.background);
+        if background != Color::Default {
+            let space = columns.saturating_sub(text::width(&self.text()));
+            self.push(
+                " ".repeat(space),
+                Style::default().on(match background {
+                    Color::AddedWord => Color::AddedLine,
+                    Color::RemovedWord => Color::RemovedLine,
+                    line => line,
+                }),
+            );
+        }
+        self
+    }
+
+    /// The row after blanks.
+    pub fn indented(&self, indent: &str) -> Self {
+        let mut row = Self { copied: self.copied, ..Self::of(indent, Style::default()) };
+        self.spans.iter().for_each(|span| row.push_linked(span.text.as_str(), span.style, span.link.clone()));
+        row
+    }
+
     /// A row of one run, blank if the text is empty.
     pub fn of(text: impl Into<String>, style: Style) -> Self {
         let mut row = Self::default();
@@ -175,6 +268,7 @@ impl Style {
     pub const fn color(color: Color) -> Self {
         Self {
             color,
+            background: Color::Default,
             bold: false,
             dim: false,
             italic: false,
@@ -185,14 +279,19 @@ impl Style {
         }
     }
 
-    /// Of a line in a diff that begins with this character.
-    pub const fn of_diff_line(first: Option<char>) -> Self {
-        match first {
-            Some('+') => Self::color(Color::Added),
-            Some('-') => Self::color(Color::Removed),
-            Some('@') => Self::DIM,
-            _ => Self::color(Color::Default),
-        }
+    /// The same on a background.
+    pub const fn on(self, background: Color) -> Self {
+        Self { background, ..self }
+    }
+
+    /// For a terminal that does not show its background: the colour of text says the same.
+    pub fn without_background(self) -> Self {
+        let color = match self.background {
+            Color::AddedLine | Color::AddedWord => Color::Added,
+            Color::RemovedLine | Color::RemovedWord => Color::Removed,
+            _ => self.color,
+        };
+        Self { color, background: Color::Default, ..self }
     }
 
     pub const DIM: Self = Self { dim: true, ..Self::color(Color::Default) };

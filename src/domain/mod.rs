@@ -19,6 +19,7 @@ pub mod context_use;
 pub mod custom;
 // Exported by `testing` only, as everything below that allows `missing_docs`.
 pub mod definition;
+pub mod diff;
 #[allow(missing_docs)]
 pub mod display;
 #[allow(missing_docs)]

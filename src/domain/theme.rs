@@ -90,6 +90,9 @@ impl Default for Theme {
 
 /// A colour of a theme on dark and light backgrounds, of the 256, and of the terminal's own 16.
 fn built_in(name: &str, is_light: bool, depth: Depth, color: Color) -> Paint {
+    if color.is_background() {
+        return background(name, is_light, depth, color);
+    }
     let (dark, light, basic) = default_colors(color);
     let safe = safe(color);
     match (name, depth) {
@@ -105,9 +108,31 @@ fn built_in(name: &str, is_light: bool, depth: Depth, color: Color) -> Paint {
     }
 }
 
+/// A background, on which text of any colour can be read. The 16 colours of a terminal have none.
+fn background(name: &str, is_light: bool, depth: Depth, color: Color) -> Paint {
+    let is_light = name.ends_with("light") || name == "auto" && is_light;
+    let is_safe = name.starts_with("colorblind");
+    let rgb = |hex: u32| Paint::Rgb((hex >> 16) as u8, (hex >> 8) as u8, hex as u8);
+    // Added and removed lines, then words.
+    let (indexed, exact) = match (is_light, is_safe) {
+        (false, false) => ([22, 52, 28, 88], [0x14_32_1e, 0x3c_1a_1e, 0x1f_5c_35, 0x7a_2b_33]),
+        (false, true) => ([17, 58, 18, 94], [0x10_26_3f, 0x3a_2a_10, 0x1d_4a_7a, 0x70_4c_1a]),
+        (true, false) => ([194, 224, 157, 217], [0xda_fb_e1, 0xff_eb_e9, 0xac_ee_bb, 0xff_ce_cb]),
+        (true, true) => ([189, 223, 153, 216], [0xd8_e8_ff, 0xff_e6_c7, 0xa9_cb_ff, 0xff_c8_87]),
+    };
+    let at = color as usize - Color::AddedLine as usize;
+    match depth {
+        _ if name == "16" => Paint::Default,
+        Depth::Basic => Paint::Default,
+        Depth::Indexed => Paint::Indexed(indexed[at]),
+        Depth::Rgb => rgb(exact[at]),
+    }
+}
+
 /// The colours of the themes dark, light and 16; 0 is the default colour.
 const fn default_colors(color: Color) -> (u8, u8, u8) {
     match color {
+        Color::AddedLine | Color::RemovedLine | Color::AddedWord | Color::RemovedWord => (0, 0, 0),
         Color::Default | Color::Note => (0, 0, 0),
         Color::Error | Color::Removed => (203, 160, 1),
         Color::User | Color::Added => (114, 22, 2),
@@ -234,10 +259,31 @@ mod tests {
             [("dark", [30; 3]), ("light", [245; 3]), ("colorblind_dark", [30; 3]), ("colorblind_light", [245; 3])];
         for (name, background) in themes {
             let theme = ThemeSettings { name, ..ThemeSettings::default() }.theme(false, Depth::Indexed);
-            for (color, ..) in Color::ALL {
+            for (color, ..) in Color::ALL.into_iter().filter(|(color, ..)| !color.is_background()) {
                 let paint = theme.paint(color);
                 let contrast = contrast(paint, background);
                 assert!(paint == Paint::Default || contrast >= 4.5, "{name} {color:?} {paint}: {contrast:.1}");
+            }
+        }
+    }
+
+    /// Text in the terminal's own colour; changed words are bold, for which WCAG asks for 3.
+    #[test]
+    fn text_is_readable_on_the_backgrounds_of_changes() {
+        for (name, text) in [("dark", 229), ("colorblind_dark", 229), ("light", 30), ("colorblind_light", 30)] {
+            for depth in [Depth::Indexed, Depth::Rgb] {
+                let theme = ThemeSettings { name, ..ThemeSettings::default() }.theme(false, depth);
+                let all = [
+                    (Color::AddedLine, 4.5),
+                    (Color::RemovedLine, 4.5),
+                    (Color::AddedWord, 3.0),
+                    (Color::RemovedWord, 3.0),
+                ];
+                for (color, least) in all {
+                    let paint = theme.paint(color);
+                    let contrast = contrast(paint, [text; 3]);
+                    assert!(contrast >= least, "{name} {color:?} {paint}: {contrast:.1}");
+                }
             }
         }
     }

@@ -74,7 +74,7 @@ impl Palette {
         let style = Style { link: LinkPart::None, ..style };
         match self {
             Self { attributes: false, .. } => Style::default(),
-            Self { color: false, .. } => Style { color: Default::default(), ..style },
+            Self { color: false, .. } => Style { color: Default::default(), background: Default::default(), ..style },
             _ => style,
         }
     }

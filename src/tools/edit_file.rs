@@ -204,8 +204,9 @@ impl Edit {
         let mut detail = vec![format!("{}: {}", visible(&self.target.file.path.to_string_lossy()), diff.counts())];
         let title = format!("{tool}: {} ({})", visible(path), diff.counts());
         detail.extend(self.target.warnings());
-        detail.extend(diff.lines);
-        Question { file: Some(self.target.file), snapshot: Some(self.snapshot), ..Question::new(title, detail) }
+        let mut question = Question::new(title, detail);
+        question.add_diff(diff.lines);
+        Question { file: Some(self.target.file), snapshot: Some(self.snapshot), ..question }
     }
 
     fn diff(&self, limit: usize) -> Summary {

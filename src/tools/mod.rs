@@ -54,6 +54,7 @@ mod write_file;
 
 use std::ffi::OsString;
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,8 +63,10 @@ use serde_json::Value;
 
 use crate::base::text::{self, is_unseen, nearest};
 use crate::domain::definition::AgentDefinition;
+use crate::domain::diff::draw;
 use crate::domain::file_change::FileStep;
 use crate::domain::flow::ToolRequest;
+use crate::domain::frame::{Style, StyledLine};
 use crate::domain::hook::{Hook, own_name};
 use crate::domain::mcp::{McpPrompt, McpResource, McpTool};
 use crate::domain::rule::Rules;
@@ -213,6 +216,8 @@ pub struct Question {
     pub title: String,
     /// The exact command, or the path and the change. Control and direction characters are escaped.
     pub detail: Vec<String>,
+    /// Which lines of the detail are those of a diff.
+    pub diffs: Vec<Range<usize>>,
     /// The file or directory that the call is about.
     pub file: Option<Located>,
     /// The state of the file that the shown change applies to; in another state it is not changed.
@@ -229,6 +234,27 @@ pub struct Question {
 const ASKS_BECAUSE: &str = "asks because: ";
 
 impl Question {
+    /// Adds the lines of a diff to the detail.
+    pub fn add_diff(&mut self, lines: Vec<String>) {
+        let begin = self.detail.len();
+        self.detail.extend(lines);
+        self.diffs.push(begin..self.detail.len());
+    }
+
+    /// The detail as it is drawn.
+    pub fn lines(&self) -> Vec<StyledLine> {
+        let plain = |line: &String| StyledLine::of(line.as_str(), Style::BOLD);
+        let mut lines = Vec::new();
+        let mut at = 0;
+        for range in &self.diffs {
+            lines.extend(self.detail[at..range.start].iter().map(plain));
+            lines.extend(draw(self.detail[range.clone()].iter().map(String::as_str)));
+            at = range.end;
+        }
+        lines.extend(self.detail[at..].iter().map(plain));
+        lines
+    }
+
     /// Adds why it is asked, for a person.
     pub fn add_reason(&mut self, reason: &str) {
         self.detail.push(format!("{ASKS_BECAUSE}{}", visible(reason)));
@@ -262,6 +288,7 @@ impl Question {
         Self {
             title,
             detail,
+            diffs: Vec::new(),
             file: None,
             snapshot: None,
             answers: Answers::RUN,

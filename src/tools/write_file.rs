@@ -56,9 +56,9 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     };
     let mut detail = vec![format!("{}: {change}", visible(&target.file.path.to_string_lossy()))];
     detail.extend(target.warnings());
-    detail.extend(shown);
-    let title = format!("write_file: {} ({change})", visible(path));
-    Ok(Question { file: Some(target.file), snapshot: Some(snapshot), ..Question::new(title, detail) })
+    let mut question = Question::new(format!("write_file: {} ({change})", visible(path)), detail);
+    question.add_diff(shown);
+    Ok(Question { file: Some(target.file), snapshot: Some(snapshot), ..question })
 }
 
 fn old_text(target: &Target) -> Option<String> {

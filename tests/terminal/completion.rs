@@ -134,7 +134,7 @@ fn help_is_a_list_that_is_searched_and_a_question_mark_shows_the_keys_first() {
     let mut app = Harness::new(Plan::default());
     app.enter("/help");
     assert_shows(&mut app, "> /fork");
-    app.type_bytes(b"tree");
+    app.type_bytes(b"as a tree");
     let screen = app.screen_text();
     assert!(screen.contains("> /agents") && !screen.contains("create a child"), "{screen}");
     app.type_bytes(b"\r");

@@ -2,7 +2,8 @@
 
 use crate::agent::work::DENIED;
 use crate::base::text;
-use crate::domain::frame::Style;
+use crate::domain::diff;
+use crate::domain::frame::{Style, StyledLine};
 use crate::domain::scrollback::Outcome;
 use crate::domain::todo::{Todo, TodoItem, TodoStatus};
 use crate::domain::tool::ToolResult;
@@ -19,8 +20,6 @@ const SHORT_ERROR_LINES: usize = 3;
 const TODO_LINES: usize = 30;
 /// The tool whose result is a list of tasks.
 pub(super) const TODO: &str = "todo";
-
-type Line = Vec<(String, Style)>;
 
 /// What a reader sees of the result. `written` is the content of a file that the call wrote.
 pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome {
@@ -62,9 +61,9 @@ fn checklist(todo: &Todo) -> Outcome {
             TodoStatus::InProgress => ("  ▸ ", Style::BOLD),
             TodoStatus::Completed => ("  ✓ ", Style::DIM),
         };
-        vec![(format!("{mark}{}", item.content), style)]
+        StyledLine::of(format!("{mark}{}", item.content), style)
     };
-    let output: Vec<Line> = todo.0.iter().map(line).collect();
+    let output: Vec<StyledLine> = todo.0.iter().map(line).collect();
     let shown = output.len().min(TODO_LINES);
     Outcome { is_error: false, note: String::new(), output, shown }
 }
@@ -86,55 +85,29 @@ fn failure(content: &str, lines: usize) -> String {
     }
 }
 
-fn plain(content: &str) -> Vec<Line> {
+fn plain(content: &str) -> Vec<StyledLine> {
     let mut bytes = 0;
     let fits = |line: &&str| {
         bytes += line.len();
         bytes <= OUTPUT_BYTES
     };
-    let mut lines: Vec<Line> =
-        content.lines().take(OUTPUT_LINES).take_while(fits).map(|line| vec![(line.to_owned(), Style::DIM)]).collect();
+    let mut lines: Vec<StyledLine> =
+        content.lines().take(OUTPUT_LINES).take_while(fits).map(|line| StyledLine::of(line, Style::DIM)).collect();
     let left = content.lines().count() - lines.len();
-    lines.extend(
-        (left > 0).then(|| vec![(format!("… {}", text::counted(left, "more line", "more lines")), Style::DIM)]),
-    );
+    lines.extend((left > 0).then(|| more_lines(left)));
     lines
 }
 
+fn more_lines(count: usize) -> StyledLine {
+    StyledLine::of(format!("… {}", text::counted(count, "more line", "more lines")), Style::DIM)
+}
+
 /// The lines of a unified diff after the first line of a result; `None` if there is none.
-fn diff_of(content: &str) -> Option<Vec<Line>> {
-    let (_, diff) = content.split_once('\n')?;
-    let mut numbers = None;
-    let mut lines = Vec::new();
-    for line in diff.lines() {
-        if let Some(begin) = hunk(line) {
-            lines.extend(numbers.is_some().then(|| vec![("   …".to_owned(), Style::DIM)]));
-            numbers = Some(begin);
-            continue;
-        }
-        let (old, new) = numbers.as_mut()?;
-        let sign = line.chars().next().unwrap_or(' ');
-        let number = if sign == '-' { *old } else { *new };
-        // The numbers come from the output of a tool.
-        *old = old.saturating_add(usize::from(sign != '+'));
-        *new = new.saturating_add(usize::from(sign != '-'));
-        lines.push(match sign {
-            '+' | '-' | ' ' => numbered_line(number, sign, line.get(1..).unwrap_or_default()),
-            _ => vec![(line.to_owned(), Style::DIM)],
-        });
-    }
+fn diff_of(content: &str) -> Option<Vec<StyledLine>> {
+    let (_, lines) = content.split_once('\n')?;
+    diff::hunk(lines.lines().next()?)?;
+    let lines = diff::draw(lines.lines());
     (!lines.is_empty()).then_some(lines)
-}
-
-/// The first line of a hunk in the old and in the new text, from `@@ -40,5 +40,6 @@`.
-fn hunk(line: &str) -> Option<(usize, usize)> {
-    let (old, new) = line.strip_prefix("@@ -")?.strip_suffix(" @@")?.split_once(" +")?;
-    let first = |range: &str| range.split(',').next()?.parse().ok();
-    Some((first(old)?, first(new)?))
-}
-
-fn numbered_line(number: usize, sign: char, text: &str) -> Line {
-    vec![(format!("{number:>4} "), Style::DIM), (format!("{sign} {text}"), Style::of_diff_line(Some(sign)))]
 }
 
 /// The content that a call writes to a file, until its result is known.
@@ -164,11 +137,10 @@ impl Written {
         Some(Self { call: call.to_owned(), lines, left })
     }
 
-    fn lines(&self) -> Vec<Line> {
-        let mut lines: Vec<Line> =
-            self.lines.iter().enumerate().map(|(at, line)| numbered_line(at + 1, '+', line)).collect();
-        let more = || vec![(format!("… {}", text::counted(self.left, "more line", "more lines")), Style::DIM)];
-        lines.extend((self.left > 0).then(more));
+    fn lines(&self) -> Vec<StyledLine> {
+        let added: Vec<String> = self.lines.iter().map(|line| format!("+{line}")).collect();
+        let mut lines = diff::draw(added.iter().map(String::as_str));
+        lines.extend((self.left > 0).then(|| more_lines(self.left)));
         lines
     }
 }
@@ -187,7 +159,7 @@ mod tests {
     }
 
     fn texts(outcome: &Outcome) -> Vec<String> {
-        outcome.output.iter().map(|line| line.iter().map(|(part, _)| part.as_str()).collect()).collect()
+        outcome.output.iter().map(StyledLine::text).collect()
     }
 
     #[test]
@@ -211,8 +183,8 @@ mod tests {
     #[test]
     fn a_diff_has_line_numbers_and_colours() {
         let edited = of("edit_file", "edited f\n@@ -4,3 +4,3 @@\n a\n-b\n+c\n d\n@@ -20 +20,0 @@\n-z", false);
-        assert_eq!(texts(&edited), ["   4   a", "   5 - b", "   5 + c", "   6   d", "   …", "  20 - z"]);
-        assert_eq!(edited.output[1][1].1, Style::color(Color::Removed));
+        assert_eq!(texts(&edited), ["   4  a", "   5 -b", "   5 +c", "   6  d", "   … ", "  20 -z"]);
+        assert_eq!(edited.output[1].parts[0].1, Style::color(Color::Removed).on(Color::RemovedLine));
         assert_eq!((edited.note.as_str(), edited.shown), ("  1.2 s", DIFF_LINES));
         let last = format!("x\n@@ -{0} +{0} @@\n a\n b", usize::MAX);
         assert_eq!(texts(&of("bash", &last, false)).len(), 2);
@@ -224,7 +196,7 @@ mod tests {
     fn a_list_of_tasks_is_shown_whole() {
         let listed = of("todo", "[x] read\n[>] write\n[ ] run", false);
         assert_eq!(texts(&listed), ["  ✓ read", "  ▸ write", "  · run"]);
-        assert_eq!((listed.shown, listed.output[1][0].1), (3, Style::BOLD));
+        assert_eq!((listed.shown, listed.output[1].parts[0].1), (3, Style::BOLD));
         assert_eq!(texts(&of("todo", "bad", true)), ["bad"]);
     }
 
@@ -238,7 +210,7 @@ mod tests {
             is_error: false,
             duration: Duration::ZERO,
         };
-        assert_eq!(texts(&outcome(&result, Some(&written))), ["   1 + a", "   2 + b"]);
+        assert_eq!(texts(&outcome(&result, Some(&written))), ["   1 +a", "   2 +b"]);
         assert!(Written::of("c", "bash", "{}").is_none());
     }
 }

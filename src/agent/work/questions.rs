@@ -11,6 +11,7 @@ use crate::base::clock::Moment;
 use crate::base::text::{self, hex};
 use crate::domain::change::Decision;
 use crate::domain::chunk::Chunk;
+use crate::domain::frame::StyledLine;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::tools::{self, Question, Run};
 
@@ -27,6 +28,8 @@ pub struct PendingQuestion {
     /// Identifies the question; an answer is bound to it.
     pub number: u64,
     pub question: Question,
+    /// Its detail as it is drawn.
+    pub lines: Vec<StyledLine>,
     pub tool: String,
     pub since: Moment,
     /// An earlier process asked it before.
@@ -92,8 +95,9 @@ impl Agent {
             _ => None,
         };
         self.emit(&Chunk::Question { number, title, detail });
-        let since = context.now;
-        self.work.question = Some(PendingQuestion { number, question, tool, since, is_restored, editable, call: at });
+        let (lines, since) = (question.lines(), context.now);
+        let pending = PendingQuestion { number, question, lines, tool, since, is_restored, editable, call: at };
+        self.work.question = Some(pending);
         self.enter(State::AwaitingApproval, context);
         let results = self.work.take_unstored();
         context.outbox.push(self.id(), Effect::Question(results));

@@ -7,7 +7,7 @@ use super::form::{Form, Mark, Shape};
 use super::writer::Writer;
 use super::{LineKind, Reader, Scrollback, Start};
 use crate::base::text;
-use crate::domain::frame::Style;
+use crate::domain::frame::{Style, StyledLine};
 
 /// A call without a result so far.
 #[derive(Debug, Clone)]
@@ -28,8 +28,7 @@ pub struct Outcome {
     pub is_error: bool,
     /// The text at the right of the call.
     pub note: String,
-    /// Its output, as parts of lines with their styles.
-    pub output: Vec<Vec<(String, Style)>>,
+    pub output: Vec<StyledLine>,
     /// Lines of a folded output that stay visible.
     pub shown: usize,
 }
@@ -119,8 +118,10 @@ impl Scrollback {
         let after = self.lines.split_off(first);
         let mut out = Writer::new(&mut self.lines, LineKind::ToolOutput, Start::Block);
         for line in &outcome.output {
-            out.begin(None);
-            line.iter().for_each(|(part, style)| out.text(&text::sanitise(&part.replace('\n', " ")), *style));
+            let prefix = text::sanitise(&line.prefix);
+            let form = || Rc::new(Form::new(&prefix, &" ".repeat(text::width(&prefix)), Shape::Text).only_drawn());
+            out.begin((!prefix.is_empty()).then(form));
+            line.parts.iter().for_each(|(part, style)| out.text(&text::sanitise(&part.replace('\n', " ")), *style));
         }
         let added = i64::try_from(out.added()).unwrap_or(0);
         if after.is_empty() {

@@ -47,9 +47,14 @@ impl Form {
         Self { first: first.into(), rest: rest.into(), columns, shape, decoration: bars(first), code: None }
     }
 
+    /// The prefix is no part of the text: it is not copied.
+    pub fn only_drawn(self) -> Self {
+        Self { decoration: self.columns, ..self }
+    }
+
     /// This form for a line of a code block, which may have colours.
     pub fn of_code(self, code: Option<Rc<Code>>) -> Self {
-        Self { code, decoration: self.columns, ..self }
+        Self { code, ..self.only_drawn() }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::writer::LINE_BYTES;
 use super::*;
+use crate::domain::frame::StyledLine;
 
 const W: u16 = 10;
 const ALL: Reader = Reader::Shared;
@@ -266,7 +267,7 @@ fn a_line_that_grows_while_it_is_looked_at_wraps_as_one_that_came_whole() {
 }
 
 fn outcome(lines: usize, shown: usize) -> Outcome {
-    let output = (0..lines).map(|n| vec![(format!("out {n}"), Style::default())]).collect();
+    let output = (0..lines).map(|n| StyledLine::of(format!("out {n}"), Style::default())).collect();
     Outcome { is_error: false, note: "ok".into(), output, shown }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn rows(
         .into_iter()
         .map(|(line, row)| match selected == Some(line) && row.is_first_of_line {
             true => text_row(&selected_row(row), true).cut(columns),
-            false => text_row(&row, false).cut(columns),
+            false => text_row(&row, false).filled(columns.into()).cut(columns),
         })
         .collect();
     rows.resize(height, Row::default());

@@ -231,7 +231,7 @@ impl Terminals {
         // Only a frame would show the question.
         terminal.display.shown = Some(VisibleState { question: None, notice: None, ..state });
         terminal.display.frames += 1;
-        let asked = terminal.input.view.as_mut().and_then(crate::repl::terminals::views::View::take_lines);
+        let asked = terminal.input.view.as_mut().and_then(|view| view.take_lines());
         let Some(lines) = &mut terminal.lines else { return };
         let mut out = lines.show(agent, || end) + &lines.update(agent);
         out += &asked.map(|asked| lines::line("polylogue", &asked)).unwrap_or_default();

@@ -319,7 +319,7 @@ impl Terminals {
     /// The agents whose work a person sees.
     pub(super) fn watched(&self) -> impl Iterator<Item = AgentId> {
         let views = self.iter().filter_map(|terminal| terminal.input.view.as_ref());
-        self.focused().chain(views.flat_map(views::View::watched))
+        self.focused().chain(views.flat_map(|view| view.watched()))
     }
 
     pub(super) fn focused(&self) -> impl Iterator<Item = AgentId> {

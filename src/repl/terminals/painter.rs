@@ -262,7 +262,7 @@ impl Painter<'_> {
             return QuestionRows { rows: rules, page: Some(page), has_whole_rules };
         }
         let mut rows = title;
-        rows.extend(page.rows.iter().map(|row| Row::of(format!("  {row}"), Style::BOLD)));
+        rows.extend(page.rows.iter().map(|row| row.indented(INDENT)));
         if !page.is_whole() {
             rows.extend(self.wrap_rows(INDENT, &place_of(&page), Style::color(Color::Error)));
         }
@@ -321,7 +321,7 @@ impl Painter<'_> {
 
     /// The part of the text that fits; `None` if there is no room. It does not depend on what was typed or seen.
     fn question_page(&self, pending: &PendingQuestion, title: usize, room: usize) -> Option<Page> {
-        let detail = &pending.question.detail;
+        let detail = &pending.lines;
         let columns = usize::from(self.size.0).saturating_sub(INDENT.len()).max(1);
         let rows_of = |text: &str| text::wrap(text, columns).count();
         let around = title + hints(pending, self.size.0).iter().map(|hint| rows_of(hint)).max().unwrap_or(1);

@@ -1,7 +1,7 @@
 //! The content of a view: a title, rows and hints about its keys. Long text in it is scrolled.
 
 use crate::base::text;
-use crate::domain::frame::{Color, Row, Style};
+use crate::domain::frame::{Color, Row, Style, StyledLine};
 use crate::domain::key::KeyCode;
 use crate::repl::terminals::list::List;
 use crate::repl::terminals::query::QueryLine;
@@ -68,7 +68,7 @@ impl Pane {
 /// Lines of text with a scroll position.
 #[derive(Default)]
 pub(super) struct ScrolledText {
-    lines: Vec<(String, Style)>,
+    lines: Vec<StyledLine>,
     /// The lines wrapped for this screen. The marked row is at the top.
     rows: List<Row>,
     screen: (u16, u16),
@@ -76,13 +76,14 @@ pub(super) struct ScrolledText {
 
 impl ScrolledText {
     /// Shows these lines once they are laid out. The position stays.
-    pub fn replace(&mut self, lines: Vec<(String, Style)>) {
+    pub fn replace(&mut self, lines: Vec<StyledLine>) {
         (self.lines, self.screen) = (lines, (0, 0));
     }
 
     pub fn lay_out(&mut self, screen: (u16, u16)) {
         if self.screen != screen {
-            let rows = self.lines.iter().flat_map(|(line, style)| indented(line, *style, screen.0));
+            let columns = usize::from(screen.0).saturating_sub(INDENT.len()).max(1);
+            let rows = self.lines.iter().flat_map(|line| line.wrap(columns)).map(|row| row.indented(INDENT));
             self.rows.replace(rows.collect(), |_, _| false);
             self.screen = screen;
         }
@@ -103,6 +104,9 @@ impl ScrolledText {
         self.rows.iter().skip(self.rows.at()).take(room).cloned()
     }
 }
+
+/// Before text in a view.
+const INDENT: &str = "  ";
 
 /// A line, wrapped and indented by two blanks.
 pub(super) fn indented(line: &str, style: Style, columns: u16) -> Vec<Row> {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::base::text;
+use crate::domain::frame::{Row, StyledLine};
 use crate::domain::rule::Rule;
 
 /// A key that comes sooner than this after a question appears is not an answer.
@@ -35,22 +35,20 @@ pub(in crate::repl) struct Page {
     pub start: RowPosition,
     /// Where the next page starts; in the line after the last one at the end.
     pub end: RowPosition,
-    pub rows: Vec<String>,
+    pub rows: Vec<Row>,
     pub lines: usize,
 }
 
 impl Page {
     /// As many rows as fit from `start` on.
-    pub fn new(detail: &[String], start: RowPosition, columns: usize, height: usize) -> Self {
+    pub fn new(detail: &[StyledLine], start: RowPosition, columns: usize, height: usize) -> Self {
         let mut page = Self { start, end: start, rows: Vec::new(), lines: detail.len() };
         for line in &detail[start.line.min(detail.len())..] {
-            let line = text::expand_tabs(line);
-            let line = text::sanitise(&line).replace('\n', "␊");
-            for (_, row) in text::wrap(&line, columns).skip(page.end.row) {
+            for row in line.wrap(columns).into_iter().skip(page.end.row) {
                 if page.rows.len() == height {
                     return page;
                 }
-                page.rows.push(row.to_owned());
+                page.rows.push(row);
                 page.end.row += 1;
             }
             page.end = RowPosition { line: page.end.line + 1, row: 0 };
@@ -284,9 +282,10 @@ impl QuestionView {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::frame::Style;
 
-    fn detail() -> Vec<String> {
-        ["one", "a line of three rows", "", "last"].map(str::to_owned).into()
+    fn detail() -> Vec<StyledLine> {
+        ["one", "a line of three rows", "", "last"].map(|line| StyledLine::of(line, Style::BOLD)).into()
     }
 
     #[test]
@@ -296,7 +295,7 @@ mod tests {
             loop {
                 let page = Page::new(&detail(), start, 8, height);
                 assert!(page.rows.len() <= height);
-                rows.extend(page.rows.clone());
+                rows.extend(page.rows.iter().map(Row::text));
                 if page.is_last() {
                     break;
                 }

@@ -341,7 +341,7 @@ impl Terminal {
 
     /// When an incomplete key sequence is taken as it is, or keys wait no longer for a search.
     pub(in crate::repl) fn key_deadline(&self) -> Option<Moment> {
-        let search = self.input.view.as_ref().and_then(View::searches_until);
+        let search = self.input.view.as_ref().and_then(|view| view.searches_until());
         let earliest = self.keyboard.deadline().into_iter().chain(search).min();
         earliest.filter(|_| !self.is_detached && self.edited.is_none())
     }

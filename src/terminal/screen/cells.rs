@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Palette;
 use crate::base::text;
-use crate::domain::frame::{Row, Style};
+use crate::domain::frame::{Color, Row, Style};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cell<'a> {
@@ -60,7 +60,7 @@ impl<'a> Cells<'a> {
 
 impl Cell<'_> {
     fn is_blank(&self) -> bool {
-        self.text == " " && !self.style.underline && !self.style.reverse
+        self.text == " " && !self.style.underline && !self.style.reverse && self.style.background == Color::Default
     }
 
     /// Whether some terminals have the cursor in another column after it.

@@ -170,7 +170,10 @@ impl Pen {
             (style.strike, "9"),
         ];
         codes.extend(attributes.iter().filter(|(is_set, _)| *is_set).map(|(_, code)| Cow::Borrowed(*code)));
-        codes.extend(code(self.theme.paint(style.color)));
+        let background = self.theme.paint(style.background);
+        let drawn = if background == Paint::Default { style.without_background() } else { style };
+        codes.extend(code(self.theme.paint(drawn.color)));
+        codes.extend(background_code(background));
         self.send(&format!("\x1b[{}m", codes.join(";")));
         self.style = style;
     }
@@ -186,6 +189,17 @@ fn absolute(x: u16, y: u16) -> String {
         (0, y) => format!("\x1b[{}H", y + 1),
         (x, y) => format!("\x1b[{};{}H", y + 1, x + 1),
     }
+}
+
+/// The same for a background: 40 to 49 and 100 to 107 as 30 to 39 and 90 to 97.
+fn background_code(paint: Paint) -> Option<Cow<'static, str>> {
+    Some(match paint {
+        Paint::Default => return None,
+        Paint::Basic(number @ 0..8) => format!("{}", 40 + u16::from(number)).into(),
+        Paint::Basic(number) => format!("{}", 92 + u16::from(number)).into(),
+        Paint::Indexed(number) => format!("48;5;{number}").into(),
+        Paint::Rgb(red, green, blue) => format!("48;2;{red};{green};{blue}").into(),
+    })
 }
 
 /// The SGR code of a colour (ECMA-48, 8.3.117; 90 is aixterm's bright black, 38 is ISO 8613-6). The terminal's own

@@ -46,6 +46,22 @@ fn path_in(arguments: &Value) -> &str {
     arguments["file_path"].as_str().unwrap_or_default()
 }
 
+/// The question about a change of a file: what is done, and the diff, for each of its parts.
+fn question_about_change(
+    env: &Environment,
+    title_and_path: (String, &str),
+    parts: Vec<(String, Vec<String>)>,
+) -> Result<Question, String> {
+    let (mut detail, mut diffs) = (Vec::new(), Vec::new());
+    for (about, lines) in parts {
+        detail.push(about);
+        // Above them the path is written.
+        diffs.push(detail.len() + 1..detail.len() + 1 + lines.len());
+        detail.extend(lines);
+    }
+    Ok(Question { diffs, ..question(remote_of(env), title_and_path, detail, Reach::Writes)? })
+}
+
 /// The question about a path, which rules judge.
 pub fn question(
     remote: &Remote,
@@ -132,9 +148,9 @@ fn check_write(arguments: &Value, env: &Environment) -> Result<Question, String>
     let (path, content) = (path_in(arguments), arguments["content"].as_str().unwrap_or_default());
     let size =
         format!("{}, {}", counted(content.lines().count(), "line", "lines"), counted(content.len(), "byte", "bytes"));
-    let mut detail = vec![format!("{size}; replaces the file if there is one")];
-    detail.extend(Summary::new("", content, usize::MAX).lines);
-    question(remote_of(env), (format!("write_file: {} ({size})", visible(path)), path), detail, Reach::Writes)
+    let parts =
+        vec![(format!("{size}; replaces the file if there is one"), Summary::new("", content, usize::MAX).lines)];
+    question_about_change(env, (format!("write_file: {} ({size})", visible(path)), path), parts)
 }
 
 fn write(call: &Prepared, env: &Environment, job: &Job) -> Output {
@@ -196,12 +212,10 @@ fn check_edit(tool: &str, all: &[Replacement<'_>], arguments: &Value, env: &Envi
         return Err("`edits` must not be empty".into());
     }
     all.iter().try_for_each(Replacement::check)?;
-    let mut detail = Vec::new();
-    for replacement in all {
-        detail.push(replacement.scope().to_owned());
-        detail.extend(Summary::new(replacement.from, replacement.to, usize::MAX).lines);
-    }
-    question(remote_of(env), (format!("{tool}: {}", visible(path)), path), detail, Reach::Writes)
+    let part = |replacement: &Replacement<'_>| {
+        (replacement.scope().to_owned(), Summary::new(replacement.from, replacement.to, usize::MAX).lines)
+    };
+    question_about_change(env, (format!("{tool}: {}", visible(path)), path), all.iter().map(part).collect())
 }
 
 fn edit(all: &[Replacement<'_>], call: &Prepared, env: &Environment, job: &Job) -> Output {

@@ -1,6 +1,6 @@
 //! Replies in Markdown on screens of several widths, whole and in pieces.
 
-use crate::domain::frame::{Color, LinkPart, Style};
+use crate::domain::frame::{Color, LinkPart, Style, StyledLine};
 use crate::domain::scrollback::{LineKind, Reader, Scrollback};
 
 const ALL: Reader = Reader::Shared;
@@ -318,7 +318,7 @@ fn what_is_laid_out_again_keeps_its_place_among_other_lines() {
         "1",
         "call",
         &crate::domain::scrollback::Outcome {
-            output: vec![vec![("output".to_owned(), Style::default())]],
+            output: vec![StyledLine::of("output", Style::default())],
             shown: 1,
             ..Default::default()
         },

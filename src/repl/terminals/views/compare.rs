@@ -13,13 +13,14 @@ use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::change::Change;
 use crate::domain::compare::{CompareAct, CompareChange};
-use crate::domain::frame::Style;
+use crate::domain::diff::draw;
+use crate::domain::frame::{Style, StyledLine};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::scrollback::Reader;
 use crate::repl::core::Core;
 use crate::repl::terminals::draw::text_width;
 use crate::repl::terminals::question::SETTLING;
-use crate::repl::terminals::views::{ScrolledText, ViewAct};
+use crate::repl::terminals::views::{Around, Content, Page, Painter, Pane, ScrolledText, ViewAct, ViewName};
 use crate::team::agreement;
 use crate::team::compare::{self, AnswerState, Column, Comparison};
 use crate::tools::diff;
@@ -76,38 +77,8 @@ impl CompareView {
         Self { number: Some(number), ..Self::default() }
     }
 
-    /// The agents of the columns.
-    pub fn agents(&self) -> impl Iterator<Item = AgentId> {
-        self.shown.iter().map(|shown| shown.column.agent)
-    }
-
     fn comparison<'a>(&self, core: &'a Core) -> Option<&'a Comparison> {
         core.comparisons().get(self.number?)
-    }
-
-    pub fn update(&mut self, core: &mut Core, focus: AgentId, (columns, rows): (u16, u16)) {
-        if self.number.is_none() {
-            self.number = core.comparisons().newest_of(focus).map(|comparison| comparison.number);
-        }
-        self.load(core);
-        let columns_now = self.comparison(core).map(|comparison| comparison.columns.clone()).unwrap_or_default();
-        self.keep_columns(columns_now);
-        let now = core.clock().unix_ms();
-        let mut next_second = None;
-        for shown in &mut self.shown {
-            let answer = compare::answer(core.roster(), &shown.column, now);
-            shown.update(answer);
-            shown.activity = activity(core, shown);
-            if shown.state.is_running()
-                && let Some(time) = shown.time
-            {
-                let left = SECOND - i64::try_from(time.as_millis()).unwrap_or(0) % SECOND;
-                next_second = Some(core.now() + Duration::from_millis(u64::try_from(left).unwrap_or(1_000)));
-            }
-        }
-        self.next_second = next_second;
-        self.compare_texts(core);
-        self.lay_out(columns, rows);
     }
 
     /// Says where the answers agree once all are there.
@@ -163,57 +134,9 @@ impl CompareView {
         self.diff.iter_mut().for_each(|diff| diff.text.lay_out((all, rows)));
     }
 
-    pub fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
-        for shown in &self.shown {
-            let length: usize = shown.parts.iter().map(|(_, text)| text.len()).sum();
-            (shown.column.letter, shown.state, length, shown.tokens, shown.cost, &shown.activity).hash(hash);
-            (shown.parts.len(), shown_time(shown), shown.files.len()).hash(hash);
-        }
-        (self.number, self.at, self.is_settled(core.now())).hash(hash);
-        self.comparison(core).map(|comparison| verdict_text(core, comparison)).hash(hash);
-    }
-
-    pub fn next_change(&self, now: Moment) -> Option<Moment> {
-        let settled = self.shown_since.map(|since| since + SETTLING).filter(|at| *at > now);
-        self.next_second.into_iter().chain(settled).min()
-    }
-
-    pub fn on_drawn(&mut self, now: Moment) {
-        self.shown_since = self.shown_since.or(Some(now));
-    }
-
     /// Whether a letter chooses a column: what was typed before the view was seen does not.
     fn is_settled(&self, now: Moment) -> bool {
         self.shown_since.is_some_and(|since| now >= since + SETTLING)
-    }
-
-    pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
-        let stops = self.stops.take();
-        let Key::Press(code, modifiers) = key else { return ViewAct::Done };
-        if modifiers.ctrl || modifiers.alt {
-            return ViewAct::Done;
-        }
-        let last = self.shown.len().saturating_sub(1);
-        let page = isize::try_from(self.size.1).unwrap_or(1).max(2) - 1;
-        match code {
-            KeyCode::Escape => return self.leave(),
-            code if let Some(diff) = &mut self.diff => diff.text.on_key(*code),
-            KeyCode::Up => self.scroll(-1),
-            KeyCode::Down => self.scroll(1),
-            KeyCode::PageUp => self.scroll(-page),
-            KeyCode::PageDown => self.scroll(page),
-            KeyCode::Home => self.scroll(isize::MIN / 2),
-            KeyCode::End => self.scroll(isize::MAX / 2),
-            KeyCode::Left | KeyCode::BackTab => self.at = self.at.saturating_sub(1),
-            KeyCode::Right => self.at = (self.at + 1).min(last),
-            KeyCode::Tab => self.at = if self.at == last { 0 } else { self.at + 1 },
-            KeyCode::Enter if self.is_settled(core.now()) => {
-                return self.marked().map_or(ViewAct::Done, ViewAct::Go);
-            }
-            KeyCode::Char(letter) if self.is_settled(core.now()) => return self.on_letter(core, *letter, stops),
-            _ => {}
-        }
-        ViewAct::Done
     }
 
     fn leave(&mut self) -> ViewAct {
@@ -318,14 +241,102 @@ impl CompareView {
         let Some((old, new)) = text_of(first).zip(text_of(second)) else { return ViewAct::Done };
         let summary = diff::Summary::new(&old, &new, DIFF_LINES);
         let counts = summary.counts();
-        let styled = |line: String| (line.clone(), Style::of_diff_line(line.chars().next()));
-        let mut lines: Vec<(String, Style)> = summary.lines.into_iter().map(styled).collect();
+        let mut lines = draw(summary.lines.iter().map(String::as_str));
         if lines.is_empty() {
-            lines.push(("the answers are equal".into(), Style::DIM));
+            lines.push(StyledLine::of("the answers are equal", Style::DIM));
         }
         let mut text = ScrolledText::default();
         text.replace(lines);
         self.diff = Some(DiffText { of: (first, second), counts, text });
         ViewAct::Done
+    }
+}
+
+impl Content for CompareView {
+    fn name(&self) -> ViewName {
+        ViewName::Compare
+    }
+
+    fn watched(&self) -> Vec<AgentId> {
+        self.shown.iter().map(|shown| shown.column.agent).collect()
+    }
+
+    fn update(&mut self, core: &mut Core, around: &Around<'_>) -> bool {
+        let (focus, (columns, rows)) = (around.focus, around.screen);
+        if self.number.is_none() {
+            self.number = core.comparisons().newest_of(focus).map(|comparison| comparison.number);
+        }
+        self.load(core);
+        let columns_now = self.comparison(core).map(|comparison| comparison.columns.clone()).unwrap_or_default();
+        self.keep_columns(columns_now);
+        let now = core.clock().unix_ms();
+        let mut next_second = None;
+        for shown in &mut self.shown {
+            let answer = compare::answer(core.roster(), &shown.column, now);
+            shown.update(answer);
+            shown.activity = activity(core, shown);
+            if shown.state.is_running()
+                && let Some(time) = shown.time
+            {
+                let left = SECOND - i64::try_from(time.as_millis()).unwrap_or(0) % SECOND;
+                next_second = Some(core.now() + Duration::from_millis(u64::try_from(left).unwrap_or(1_000)));
+            }
+        }
+        self.next_second = next_second;
+        self.compare_texts(core);
+        self.lay_out(columns, rows);
+        true
+    }
+
+    fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
+        for shown in &self.shown {
+            let length: usize = shown.parts.iter().map(|(_, text)| text.len()).sum();
+            (shown.column.letter, shown.state, length, shown.tokens, shown.cost, &shown.activity).hash(hash);
+            (shown.parts.len(), shown_time(shown), shown.files.len()).hash(hash);
+        }
+        (self.number, self.at, self.is_settled(core.now())).hash(hash);
+        self.comparison(core).map(|comparison| verdict_text(core, comparison)).hash(hash);
+    }
+
+    fn next_change(&self, now: Moment) -> Option<Moment> {
+        let settled = self.shown_since.map(|since| since + SETTLING).filter(|at| *at > now);
+        self.next_second.into_iter().chain(settled).min()
+    }
+
+    fn on_drawn(&mut self, _: Option<&Page>, _: u16, now: Moment) {
+        self.shown_since = self.shown_since.or(Some(now));
+    }
+
+    fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
+        let stops = self.stops.take();
+        let Key::Press(code, modifiers) = key else { return ViewAct::Done };
+        if modifiers.ctrl || modifiers.alt {
+            return ViewAct::Done;
+        }
+        let last = self.shown.len().saturating_sub(1);
+        let page = isize::try_from(self.size.1).unwrap_or(1).max(2) - 1;
+        match code {
+            KeyCode::Escape => return self.leave(),
+            code if let Some(diff) = &mut self.diff => diff.text.on_key(*code),
+            KeyCode::Up => self.scroll(-1),
+            KeyCode::Down => self.scroll(1),
+            KeyCode::PageUp => self.scroll(-page),
+            KeyCode::PageDown => self.scroll(page),
+            KeyCode::Home => self.scroll(isize::MIN / 2),
+            KeyCode::End => self.scroll(isize::MAX / 2),
+            KeyCode::Left | KeyCode::BackTab => self.at = self.at.saturating_sub(1),
+            KeyCode::Right => self.at = (self.at + 1).min(last),
+            KeyCode::Tab => self.at = if self.at == last { 0 } else { self.at + 1 },
+            KeyCode::Enter if self.is_settled(core.now()) => {
+                return self.marked().map_or(ViewAct::Done, ViewAct::Go);
+            }
+            KeyCode::Char(letter) if self.is_settled(core.now()) => return self.on_letter(core, *letter, stops),
+            _ => {}
+        }
+        ViewAct::Done
+    }
+
+    fn pane(&self, core: &Core, _: &Painter, size: (u16, usize)) -> Pane {
+        self.paint(core, size)
     }
 }

@@ -18,9 +18,8 @@ use crate::repl::terminals::conversation;
 use crate::repl::terminals::draw::show_newest;
 use crate::repl::terminals::painter::{Painter, QuestionRows};
 use crate::repl::terminals::question::{Page, SETTLING};
-use crate::repl::terminals::unseen::Unseen;
 use crate::repl::terminals::views::together::{Answered, Together};
-use crate::repl::terminals::views::{List, Pane, ViewAct, between, column};
+use crate::repl::terminals::views::{Around, Content, List, Pane, ViewAct, ViewName, between, column};
 use crate::team::{InboxEntry, Need, Places, inbox};
 
 /// Columns of the title and of the place on usual and on wide screens, and of the tool.
@@ -56,88 +55,6 @@ impl InboxView {
     /// The inbox with the entry of this agent marked.
     pub fn at(agent: AgentId) -> Self {
         Self { wanted: Some(agent), ..Self::default() }
-    }
-
-    /// The agent of the marked entry, unless several questions are about to be answered.
-    pub fn marked_agent(&self) -> Option<AgentId> {
-        self.entries.marked().filter(|_| self.together.is_none()).map(|entry| entry.agent)
-    }
-
-    /// Marks the next question of this agent when it asks.
-    pub fn follow(&mut self, agent: AgentId) {
-        self.wanted = Some(agent);
-    }
-
-    pub fn update(&mut self, core: &mut Core, unseen: &Unseen) {
-        let entries = inbox(core.roster(), core.trees(), unseen.iter());
-        self.entries.replace(entries, |one, other| (one.agent, one.need) == (other.agent, other.need));
-        let wanted = self.entries.iter().position(|entry| Some(entry.agent) == self.wanted);
-        self.wanted.take_if(|_| wanted.is_some());
-        self.entries.mark(wanted.unwrap_or(self.entries.at()));
-        let is_open = |(agent, number): &(AgentId, u64)| {
-            core.agent(*agent).and_then(Agent::question).is_some_and(|asked| asked.number == *number)
-        };
-        self.several.retain(|question| is_open(question));
-        self.together = self.together.take().and_then(|together| together.with_open(core, core.now()));
-        if let Some(agent) = self.marked_agent() {
-            show_newest(core, agent, DETAIL_MESSAGES);
-        }
-    }
-
-    pub fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
-        let now = core.now();
-        for entry in self.entries.iter() {
-            (entry.agent, entry.need, entry.age(now).map(text::age), cost(core, entry.agent)).hash(hash);
-        }
-        let revision =
-            self.entries.marked().and_then(|entry| core.agent(entry.agent)).map(|agent| agent.view.revision());
-        (self.entries.at(), revision, self.several.len(), core.roster().at_work().len()).hash(hash);
-        self.together.iter().for_each(|together| together.hash_shown(now, hash));
-    }
-
-    /// When an age changes.
-    pub fn next_change(&self, now: Moment) -> Option<Moment> {
-        let ages = self.entries.iter().filter_map(|entry| entry.age(now));
-        let ages = ages.map(|age| {
-            let unit = if age < MINUTE { Duration::from_secs(1) } else { MINUTE };
-            now + Duration::from_micros(
-                u64::try_from(unit.as_micros() - age.as_micros() % unit.as_micros()).unwrap_or(u64::MAX),
-            )
-        });
-        ages.chain(self.together.as_ref().and_then(|together| together.next_change(now))).min()
-    }
-
-    /// A frame was drawn with this page of a question or of several.
-    pub fn on_drawn(&mut self, page: Option<&Page>, columns: u16, now: Moment) {
-        if let Some((together, page)) = self.together.as_mut().zip(page) {
-            together.on_drawn(page, columns, now);
-        }
-        let marked = self.entries.marked().map(|entry| (entry.agent, entry.need));
-        if self.shown.map(|(agent, need, _)| (agent, need)) != marked {
-            self.shown = marked.map(|(agent, need)| (agent, need, now));
-        }
-    }
-
-    pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
-        if let Some(together) = &mut self.together {
-            let answered = together.on_key(key, core.now());
-            return self.on_answered(answered);
-        }
-        let Key::Press(code, modifiers) = key else { return ViewAct::Done };
-        self.wanted = None;
-        match code {
-            _ if modifiers.ctrl || modifiers.alt => return ViewAct::Done,
-            KeyCode::Escape => return ViewAct::Close,
-            KeyCode::Enter => return self.marked_agent().map_or(ViewAct::Done, ViewAct::Go),
-            KeyCode::Char(' ') => self.mark_several(),
-            KeyCode::Char('A') => return self.open_together(core),
-            KeyCode::Char('x') => return self.mark_seen(core.now()),
-            KeyCode::Char('i') => {
-                return self.marked_agent().map_or(ViewAct::Done, |agent| ViewAct::Write(vec![agent]));
-            }
-            code => self.entries.on_key(*code),
-        }
-        ViewAct::Done
     }
 
     fn mark_several(&mut self) {
@@ -186,33 +103,6 @@ impl InboxView {
             }
         }
         ViewAct::Done
-    }
-
-    pub fn pane(&self, core: &Core, painter: &Painter, size: (u16, usize)) -> Pane {
-        let hints = match &self.together {
-            _ if self.entries.is_empty() => "",
-            Some(together) => together.hints(core.now()),
-            None => "Enter go  i write  x seen  Tab next  Space mark  A answer several  Esc back",
-        };
-        let mut pane = Pane::new(&self.title(core), hints, size);
-        if self.entries.is_empty() {
-            pane.say("no agent needs you; Esc goes back");
-            return pane;
-        }
-        let (columns, height) = size;
-        let most = (height / 3).max(height.saturating_sub(DETAIL_ROWS + 14)).max(1);
-        let agents = || self.entries.iter().filter_map(|entry| core.agent(entry.agent));
-        let digits = agents().map(|agent| agent.identity.digits().len()).max().unwrap_or(1).max(2);
-        let places = Places::of(agents(), core.branches());
-        let has_costs = columns >= LEAST_FOR_COST && self.entries.iter().any(|entry| cost(core, entry.agent).is_some());
-        pane.list(&self.entries, most, heading, |entry| {
-            self.entry_row(core, entry, (digits, has_costs, &places), columns).unwrap_or_default()
-        });
-        pane.rule(&self.about_marked(core, &places));
-        let detail = self.detail(core, painter, columns, pane.room());
-        pane.rows.extend(detail.rows);
-        (pane.page, pane.has_whole_rules) = (detail.page, detail.has_whole_rules);
-        pane
     }
 
     fn title(&self, core: &Core) -> String {
@@ -282,6 +172,118 @@ impl InboxView {
             }
             (None, None) => QuestionRows::default(),
         }
+    }
+}
+
+impl Content for InboxView {
+    fn name(&self) -> ViewName {
+        ViewName::Inbox
+    }
+
+    fn asked(&self) -> Option<AgentId> {
+        self.entries.marked().filter(|_| self.together.is_none()).map(|entry| entry.agent)
+    }
+
+    fn follow(&mut self, agent: AgentId) {
+        self.wanted = Some(agent);
+    }
+
+    fn update(&mut self, core: &mut Core, around: &Around<'_>) -> bool {
+        let entries = inbox(core.roster(), core.trees(), around.unseen.iter());
+        self.entries.replace(entries, |one, other| (one.agent, one.need) == (other.agent, other.need));
+        let wanted = self.entries.iter().position(|entry| Some(entry.agent) == self.wanted);
+        self.wanted.take_if(|_| wanted.is_some());
+        self.entries.mark(wanted.unwrap_or(self.entries.at()));
+        let is_open = |(agent, number): &(AgentId, u64)| {
+            core.agent(*agent).and_then(Agent::question).is_some_and(|asked| asked.number == *number)
+        };
+        self.several.retain(|question| is_open(question));
+        self.together = self.together.take().and_then(|together| together.with_open(core, core.now()));
+        if let Some(agent) = self.asked() {
+            show_newest(core, agent, DETAIL_MESSAGES);
+        }
+        true
+    }
+
+    fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
+        let now = core.now();
+        for entry in self.entries.iter() {
+            (entry.agent, entry.need, entry.age(now).map(text::age), cost(core, entry.agent)).hash(hash);
+        }
+        let revision =
+            self.entries.marked().and_then(|entry| core.agent(entry.agent)).map(|agent| agent.view.revision());
+        (self.entries.at(), revision, self.several.len(), core.roster().at_work().len()).hash(hash);
+        self.together.iter().for_each(|together| together.hash_shown(now, hash));
+    }
+
+    fn next_change(&self, now: Moment) -> Option<Moment> {
+        let ages = self.entries.iter().filter_map(|entry| entry.age(now));
+        let ages = ages.map(|age| {
+            let unit = if age < MINUTE { Duration::from_secs(1) } else { MINUTE };
+            now + Duration::from_micros(
+                u64::try_from(unit.as_micros() - age.as_micros() % unit.as_micros()).unwrap_or(u64::MAX),
+            )
+        });
+        ages.chain(self.together.as_ref().and_then(|together| together.next_change(now))).min()
+    }
+
+    fn on_drawn(&mut self, page: Option<&Page>, columns: u16, now: Moment) {
+        if let Some((together, page)) = self.together.as_mut().zip(page) {
+            together.on_drawn(page, columns, now);
+        }
+        let marked = self.entries.marked().map(|entry| (entry.agent, entry.need));
+        if self.shown.map(|(agent, need, _)| (agent, need)) != marked {
+            self.shown = marked.map(|(agent, need)| (agent, need, now));
+        }
+    }
+
+    fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
+        if let Some(together) = &mut self.together {
+            let answered = together.on_key(key, core.now());
+            return self.on_answered(answered);
+        }
+        let Key::Press(code, modifiers) = key else { return ViewAct::Done };
+        self.wanted = None;
+        match code {
+            _ if modifiers.ctrl || modifiers.alt => return ViewAct::Done,
+            KeyCode::Escape => return ViewAct::Close,
+            KeyCode::Enter => return self.asked().map_or(ViewAct::Done, ViewAct::Go),
+            KeyCode::Char(' ') => self.mark_several(),
+            KeyCode::Char('A') => return self.open_together(core),
+            KeyCode::Char('x') => return self.mark_seen(core.now()),
+            KeyCode::Char('i') => {
+                return self.asked().map_or(ViewAct::Done, |agent| ViewAct::Write(vec![agent]));
+            }
+            code => self.entries.on_key(*code),
+        }
+        ViewAct::Done
+    }
+
+    fn pane(&self, core: &Core, painter: &Painter, size: (u16, usize)) -> Pane {
+        let hints = match &self.together {
+            _ if self.entries.is_empty() => "",
+            Some(together) => together.hints(core.now()),
+            None => "Enter go  i write  x seen  Tab next  Space mark  A answer several  Esc back",
+        };
+        let mut pane = Pane::new(&self.title(core), hints, size);
+        if self.entries.is_empty() {
+            pane.say("no agent needs you; Esc goes back");
+            return pane;
+        }
+        let (columns, height) = size;
+        let most = (height / 3).max(height.saturating_sub(DETAIL_ROWS + 14)).max(1);
+        let agents = || self.entries.iter().filter_map(|entry| core.agent(entry.agent));
+        let digits = agents().map(|agent| agent.identity.digits().len()).max().unwrap_or(1).max(2);
+        let places = Places::of(agents(), core.branches());
+        let has_costs = columns >= LEAST_FOR_COST && self.entries.iter().any(|entry| cost(core, entry.agent).is_some());
+        pane.list(&self.entries, most, heading, |entry| {
+            self.entry_row(core, entry, (digits, has_costs, &places), columns).unwrap_or_default()
+        });
+        pane.rule(&self.about_marked(core, &places));
+        let detail = self.detail(core, painter, columns, pane.room());
+        pane.rows.extend(detail.rows);
+        (pane.page, pane.has_whole_rules) = (detail.page, detail.has_whole_rules);
+        pane
     }
 }
 

@@ -12,6 +12,7 @@ use crate::repl::terminals::Terminals;
 use crate::repl::terminals::input::Act;
 use crate::repl::terminals::key_actions::{Action, Situation, action_of};
 use crate::repl::terminals::question::{Entry, QuestionKeys};
+use crate::repl::terminals::views::inbox::InboxView;
 use crate::repl::terminals::views::{Purpose, ViewAct, ViewText};
 
 /// Whether an action is the same in every view.
@@ -93,7 +94,7 @@ impl Terminals {
             Action::Change(change @ Change::Show(Shown::View(_))) => Some((agent, Act::Change(change))),
             Action::Suspend => Some((agent, Act::Suspend)),
             Action::Leave => {
-                if !self.get_mut(id)?.input.view.as_mut()?.leaves_setup() {
+                if !self.get_mut(id)?.input.view.as_mut()?.leave() {
                     self.close_view(id);
                 }
                 None
@@ -108,7 +109,13 @@ impl Terminals {
 
     fn do_in_view(&mut self, core: &mut Core, id: TerminalId, key: &Key) -> Option<(AgentId, Act)> {
         let view = self.get_mut(id)?.input.view.as_mut()?;
-        match view.on_key(core, key) {
+        let act = view.on_key(core, key);
+        self.do_act(core, id, act)
+    }
+
+    fn do_act(&mut self, core: &mut Core, id: TerminalId, act: ViewAct) -> Option<(AgentId, Act)> {
+        let view = self.get_mut(id)?.input.view.as_mut()?;
+        match act {
             ViewAct::Done => None,
             ViewAct::Exit => Some((self.get(id)?.focus, Act::Leave)),
             ViewAct::Changes(changes) => {
@@ -120,8 +127,14 @@ impl Terminals {
                 self.get_mut(id)?.input.view.as_mut()?.text = Some(ViewText { purpose: Purpose::Message(to), draft });
                 None
             }
+            ViewAct::Ask { title, text } => {
+                let mut draft = Draft::default();
+                draft.set(&text);
+                view.text = Some(ViewText { purpose: Purpose::Asked(title), draft });
+                None
+            }
             ViewAct::Inbox(agent) => {
-                view.show_in_inbox(agent);
+                view.content = Box::new(InboxView::at(agent));
                 self.update_view(core, id);
                 None
             }
@@ -220,6 +233,10 @@ impl Terminals {
                 return self.enqueue_acts(id, to.iter().map(|agent| (*agent, Act::Line(typed.clone()))).collect());
             }
             Purpose::Answer(agent, question, entry) => (*agent, *question, *entry),
+            Purpose::Asked(_) => {
+                let act = self.get_mut(id)?.input.view.as_mut()?.on_text(core, typed);
+                return self.do_act(core, id, act);
+            }
         };
         let decision = match entry {
             Entry::Reason => Decision::Deny(Some(typed.trim().to_owned())),

@@ -16,6 +16,7 @@ mod together;
 mod wall;
 
 use std::hash::{DefaultHasher, Hasher};
+use std::ops::{Deref, DerefMut};
 
 use crate::agent::Agent;
 use crate::base::clock::Moment;
@@ -26,7 +27,7 @@ use crate::domain::change::{Change, ViewName};
 use crate::domain::draft::Draft;
 use crate::domain::flow::Origin;
 use crate::domain::frame::{Color, Frame, Row, Style};
-use crate::domain::key::Key;
+use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
 use crate::repl::terminals::list::{List, choice_row};
 use crate::repl::terminals::painter::{Painted, Painter, entry_hint};
@@ -39,7 +40,7 @@ use compare::CompareView;
 use inbox::InboxView;
 pub(super) use keys::acts_of;
 use picker::PickerView;
-use search::{SearchView, needs_result};
+use search::SearchView;
 use setup::SetupView;
 use timeline::TimelineView;
 use wall::WallView;
@@ -51,19 +52,98 @@ const MOST_NAMES: usize = 8;
 
 /// An open view.
 pub(super) struct View {
-    kind: ViewKind,
+    content: Box<dyn Content>,
     /// The text that is typed in it.
     text: Option<ViewText>,
 }
 
-enum ViewKind {
-    Inbox(InboxView),
-    Wall(WallView),
-    Search(Box<SearchView>),
-    Compare(Box<CompareView>),
-    Timeline(Box<TimelineView>),
-    Picker(Box<PickerView>),
-    Setup(Box<SetupView>),
+/// What a view shows, and what keys mean in it.
+pub(in crate::repl) trait Content {
+    fn name(&self) -> ViewName;
+
+    /// Reads again what it lists. False once it has done what it was for.
+    fn update(&mut self, core: &mut Core, around: &Around<'_>) -> bool;
+
+    /// Hashes what changes with what it shows.
+    fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher);
+
+    fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct;
+
+    fn pane(&self, core: &Core, painter: &Painter, size: (u16, usize)) -> Pane;
+
+    /// A text that it has asked for with [`ViewAct::Ask`].
+    fn on_text(&mut self, _: &Core, _: String) -> ViewAct {
+        ViewAct::Done
+    }
+
+    /// The agents whose replies it shows.
+    fn watched(&self) -> Vec<AgentId> {
+        Vec::new()
+    }
+
+    /// The agent whose question it shows and keys answer.
+    fn asked(&self) -> Option<AgentId> {
+        None
+    }
+
+    /// When it shows something else although nothing has happened.
+    fn next_change(&self, _: Moment) -> Option<Moment> {
+        None
+    }
+
+    /// A frame was drawn, with this page of what is asked.
+    fn on_drawn(&mut self, _: Option<&Page>, _: u16, _: Moment) {}
+
+    /// Whether printable keys are text.
+    fn is_typing(&self) -> bool {
+        false
+    }
+
+    /// Searches for what was typed since, once for all keys of a turn, before the frame.
+    fn search_typed(&mut self, _: &Core) {}
+
+    /// Whether this key waits for the result of a search.
+    fn waits_with(&self, _: KeyCode) -> bool {
+        false
+    }
+
+    /// Until when keys wait for the search that is under way.
+    fn searches_until(&self) -> Option<Moment> {
+        None
+    }
+
+    /// The question of its step as lines, if it has one that was not printed yet.
+    fn take_lines(&mut self) -> Option<String> {
+        None
+    }
+
+    /// Whether no conversation has been chosen yet.
+    fn is_first_picker(&self) -> bool {
+        false
+    }
+
+    /// The key that leaves the program was pressed. False if that only closes the view.
+    fn leave(&mut self) -> bool {
+        false
+    }
+
+    /// Marks the next question of this agent when it asks.
+    fn follow(&mut self, _: AgentId) {}
+
+    /// How many conversations were laid out for tiles so far.
+    fn tiles_laid_out(&self) -> usize {
+        0
+    }
+}
+
+/// What is around a view at its terminal.
+pub(in crate::repl) struct Around<'a> {
+    /// The agents that have finished unseen.
+    pub(super) unseen: &'a Unseen,
+    /// The agent that the terminal shows.
+    pub focus: AgentId,
+    /// Columns and rows.
+    pub screen: (u16, u16),
 }
 
 /// What is typed in a view.
@@ -77,10 +157,12 @@ enum Purpose {
     Message(Vec<AgentId>),
     /// A part of the answer to the question of this number.
     Answer(AgentId, u64, Entry),
+    /// Something that the view has asked for, under this title.
+    Asked(String),
 }
 
 /// What a key in a view does besides changing the view.
-enum ViewAct {
+pub(in crate::repl) enum ViewAct {
     Done,
     Close,
     /// Closes the view and shows this agent.
@@ -97,6 +179,11 @@ enum ViewAct {
     Quote(String),
     /// Opens a text to these agents.
     Write(Vec<AgentId>),
+    /// Opens a text for the view itself: its title, and what it begins with.
+    Ask {
+        title: String,
+        text: String,
+    },
     /// Shows the question of this agent in the inbox.
     Inbox(AgentId),
     /// The person has seen how the last turn of this agent ended.
@@ -105,58 +192,37 @@ enum ViewAct {
     Notice(&'static str),
 }
 
-impl ViewKind {
-    fn new(core: &Core, name: ViewName, focus: AgentId) -> Self {
-        match name {
-            ViewName::Inbox => Self::Inbox(InboxView::default()),
-            ViewName::Wall => Self::Wall(WallView::default()),
-            ViewName::Search => Self::Search(Box::default()),
-            ViewName::Compare => Self::Compare(Box::default()),
-            ViewName::Timeline => Self::Timeline(Box::default()),
-            ViewName::Picker => Self::Picker(Box::default()),
-            ViewName::Setup => Self::Setup(Box::new(SetupView::new(core, focus))),
-        }
+fn content_of(core: &Core, name: ViewName, focus: AgentId) -> Box<dyn Content> {
+    match name {
+        ViewName::Inbox => Box::new(InboxView::default()),
+        ViewName::Wall => Box::new(WallView::default()),
+        ViewName::Search => Box::new(SearchView::default()),
+        ViewName::Compare => Box::new(CompareView::default()),
+        ViewName::Timeline => Box::new(TimelineView::default()),
+        ViewName::Picker => Box::new(PickerView::default()),
+        ViewName::Setup => Box::new(SetupView::new(core, focus)),
+    }
+}
+
+impl Deref for View {
+    type Target = dyn Content;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.content
+    }
+}
+
+impl DerefMut for View {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.content
     }
 }
 
 impl View {
-    /// The agents whose replies it shows.
-    pub fn watched(&self) -> impl Iterator<Item = AgentId> {
-        let compare = if let ViewKind::Compare(compare) = &self.kind { Some(compare) } else { None };
-        compare.into_iter().flat_map(|compare| compare.agents())
-    }
-
-    pub fn name(&self) -> ViewName {
-        match &self.kind {
-            ViewKind::Inbox(_) => ViewName::Inbox,
-            ViewKind::Wall(_) => ViewName::Wall,
-            ViewKind::Search(_) => ViewName::Search,
-            ViewKind::Compare(_) => ViewName::Compare,
-            ViewKind::Timeline(_) => ViewName::Timeline,
-            ViewKind::Picker(_) => ViewName::Picker,
-            ViewKind::Setup(_) => ViewName::Setup,
-        }
-    }
-
-    /// The agent whose question it shows and keys answer.
-    pub fn asked(&self) -> Option<AgentId> {
-        match &self.kind {
-            ViewKind::Inbox(inbox) => inbox.marked_agent(),
-            _ => None,
-        }
-    }
-
     /// Reads again what it lists. False once it has done what it was for.
-    fn update(&mut self, core: &mut Core, unseen: &Unseen, focus: AgentId, screen: (u16, u16)) -> bool {
-        match &mut self.kind {
-            ViewKind::Inbox(inbox) => inbox.update(core, unseen),
-            ViewKind::Wall(wall) => wall.update(core, screen),
-            // Once for all keys of a turn, before the frame.
-            ViewKind::Search(_) => {}
-            ViewKind::Compare(compare) => compare.update(core, focus, screen),
-            ViewKind::Timeline(timeline) => timeline.update(core, focus, screen),
-            ViewKind::Picker(picker) => picker.update(core),
-            ViewKind::Setup(setup) => return setup.update(core),
+    fn update(&mut self, core: &mut Core, around: &Around<'_>) -> bool {
+        if !self.content.update(core, around) {
+            return false;
         }
         self.text.take_if(|text| match &mut text.purpose {
             Purpose::Message(to) => {
@@ -166,6 +232,7 @@ impl View {
             Purpose::Answer(agent, question, _) => {
                 core.agent(*agent).and_then(Agent::question).is_none_or(|asked| asked.number != *question)
             }
+            Purpose::Asked(_) => false,
         });
         true
     }
@@ -173,120 +240,20 @@ impl View {
     /// A number that changes with what it shows.
     pub fn stamp(&self, core: &Core) -> u64 {
         let mut hash = DefaultHasher::new();
-        match &self.kind {
-            ViewKind::Inbox(inbox) => inbox.hash_shown(core, &mut hash),
-            ViewKind::Wall(wall) => wall.hash_shown(core, &mut hash),
-            ViewKind::Search(search) => search.hash_shown(&mut hash),
-            ViewKind::Compare(compare) => compare.hash_shown(core, &mut hash),
-            ViewKind::Timeline(timeline) => timeline.hash_shown(&mut hash),
-            ViewKind::Picker(picker) => picker.hash_shown(core, &mut hash),
-            ViewKind::Setup(setup) => setup.hash_shown(&mut hash),
-        }
+        self.content.hash_shown(core, &mut hash);
         hash.finish()
-    }
-
-    /// When it shows something else although nothing has happened.
-    pub fn next_change(&self, now: Moment) -> Option<Moment> {
-        match &self.kind {
-            ViewKind::Inbox(inbox) => inbox.next_change(now),
-            ViewKind::Compare(compare) => compare.next_change(now),
-            _ => None,
-        }
-    }
-
-    /// A frame was drawn, with this page of what is asked.
-    pub fn on_drawn(&mut self, page: Option<&Page>, columns: u16, now: Moment) {
-        match &mut self.kind {
-            ViewKind::Inbox(inbox) => inbox.on_drawn(page, columns, now),
-            ViewKind::Compare(compare) => compare.on_drawn(now),
-            _ => {}
-        }
-    }
-
-    fn show_in_inbox(&mut self, agent: AgentId) {
-        self.kind = ViewKind::Inbox(InboxView::at(agent));
-    }
-
-    /// Whether printable keys are text.
-    fn is_typing(&self) -> bool {
-        matches!(&self.kind, ViewKind::Search(search) if search.is_typing())
-            || matches!(self.kind, ViewKind::Picker(_) | ViewKind::Setup(_))
     }
 
     /// Whether this key waits for the result of a search.
     pub(super) fn is_waited_with(&self, key: &Key) -> bool {
-        match (&self.kind, key) {
-            (ViewKind::Search(search), Key::Press(code, _)) => needs_result(*code) && search.lacks_result(),
-            _ => false,
-        }
-    }
-
-    /// Until when keys wait for the search that is under way.
-    pub(in crate::repl) fn searches_until(&self) -> Option<Moment> {
-        match &self.kind {
-            ViewKind::Search(search) => search.searches_until(),
-            _ => None,
-        }
-    }
-
-    /// The question of its step as lines, if it has one that was not printed yet.
-    pub fn take_lines(&mut self) -> Option<String> {
-        match &mut self.kind {
-            ViewKind::Setup(setup) => setup.take_lines(),
-            _ => None,
-        }
-    }
-
-    /// Whether no conversation has been chosen yet.
-    pub fn is_first_picker(&self) -> bool {
-        matches!(&self.kind, ViewKind::Picker(picker) if picker.is_first())
-    }
-
-    /// Leaves the panel that sets up a model, as Esc does at its first step. False if this is another view.
-    fn leaves_setup(&mut self) -> bool {
-        match &mut self.kind {
-            ViewKind::Setup(setup) => setup.leave(),
-            _ => return false,
-        }
-        true
-    }
-
-    /// Marks the next question of this agent when it asks.
-    fn follow(&mut self, agent: AgentId) {
-        if let ViewKind::Inbox(inbox) = &mut self.kind {
-            inbox.follow(agent);
-        }
-    }
-
-    fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
-        match &mut self.kind {
-            ViewKind::Inbox(inbox) => inbox.on_key(core, key),
-            ViewKind::Wall(wall) => wall.on_key(core, key),
-            ViewKind::Search(search) => search.on_key(core, key),
-            ViewKind::Compare(compare) => compare.on_key(core, key),
-            ViewKind::Timeline(timeline) => timeline.on_key(core, key),
-            ViewKind::Picker(picker) => picker.on_key(key),
-            ViewKind::Setup(setup) => setup.on_key(core, key),
-        }
-    }
-
-    fn pane(&self, core: &Core, painter: &Painter, size: (u16, usize)) -> Pane {
-        match &self.kind {
-            ViewKind::Inbox(inbox) => inbox.pane(core, painter, size),
-            ViewKind::Wall(wall) => wall.pane(core, size),
-            ViewKind::Search(search) => search.pane(size),
-            ViewKind::Compare(compare) => compare.pane(core, size),
-            ViewKind::Timeline(timeline) => timeline.pane(core, size),
-            ViewKind::Picker(picker) => picker.pane(core, size),
-            ViewKind::Setup(setup) => setup.pane(size),
-        }
+        matches!(key, Key::Press(code, _) if self.waits_with(*code))
     }
 }
 
 impl Terminal {
     /// The agent whose question is shown and answered here.
     pub(super) fn asked_agent(&self) -> Option<AgentId> {
-        self.input.view.as_ref().map_or(Some(self.focus), View::asked)
+        self.input.view.as_ref().map_or(Some(self.focus), |view| view.asked())
     }
 }
 
@@ -300,7 +267,7 @@ impl Terminals {
         };
         let Some(terminal) = self.get(id) else { return Ok(()) };
         let is_shown = terminal.input.view.as_ref().is_some_and(|view| view.name() == name);
-        let view = (!is_shown).then(|| ViewKind::new(core, name, terminal.focus));
+        let view = (!is_shown).then(|| content_of(core, name, terminal.focus));
         self.set_view(core, id, view);
         Ok(())
     }
@@ -310,7 +277,7 @@ impl Terminals {
         let Some(terminal) = self.get(id).filter(|terminal| !terminal.mode.is_read_only) else { return };
         let is_without = core.agent(terminal.focus).is_some_and(|agent| agent.inputs.endpoint.is_none());
         if !core.store().is_read_only() && (is_without || is_wanted) {
-            let setup = ViewKind::new(core, ViewName::Setup, terminal.focus);
+            let setup = content_of(core, ViewName::Setup, terminal.focus);
             self.set_view(core, id, Some(setup));
         }
     }
@@ -319,37 +286,37 @@ impl Terminals {
     pub(in crate::repl) fn show_search(&mut self, core: &mut Core, origin: Origin, query: &str) -> Result<()> {
         let id = self.drawn_terminal(origin)?;
         let search = SearchView::with(core, query);
-        self.set_view(core, id, Some(ViewKind::Search(Box::new(search))));
+        self.set_view(core, id, Some(Box::new(search)));
         Ok(())
     }
 
     /// Shows the answers of a comparison.
     pub(in crate::repl) fn show_comparison(&mut self, core: &mut Core, origin: Origin, number: u64) -> Result<()> {
         let id = self.drawn_terminal(origin)?;
-        self.set_view(core, id, Some(ViewKind::Compare(Box::new(CompareView::of(number)))));
+        self.set_view(core, id, Some(Box::new(CompareView::of(number))));
         Ok(())
     }
 
     /// Lists all conversations. These changes are made to the one that the person chooses.
     pub(super) fn show_picker(&mut self, core: &mut Core, id: TerminalId, then: Vec<Change>) {
-        self.set_view(core, id, Some(ViewKind::Picker(Box::new(PickerView::first(then)))));
+        self.set_view(core, id, Some(Box::new(PickerView::first(then))));
     }
 
     /// Whether no conversation has been chosen yet at this terminal.
     pub(in crate::repl) fn is_picking(&self, id: TerminalId) -> bool {
-        self.get(id).and_then(|terminal| terminal.input.view.as_ref()).is_some_and(View::is_first_picker)
+        self.get(id).and_then(|terminal| terminal.input.view.as_ref()).is_some_and(|view| view.is_first_picker())
     }
 
     /// How many conversations were laid out for the tiles of the walls that are shown.
     pub(in crate::repl) fn tiles_laid_out(&self) -> usize {
         let views = self.iter().filter_map(|terminal| terminal.input.view.as_ref());
-        views.map(|view| if let ViewKind::Wall(wall) = &view.kind { wall.laid_out() } else { 0 }).sum()
+        views.map(|view| view.tiles_laid_out()).sum()
     }
 
-    fn set_view(&mut self, core: &mut Core, id: TerminalId, kind: Option<ViewKind>) {
+    fn set_view(&mut self, core: &mut Core, id: TerminalId, content: Option<Box<dyn Content>>) {
         self.close_popup(id);
         if let Some(terminal) = self.get_mut(id) {
-            terminal.input.view = kind.map(|kind| View { kind, text: None });
+            terminal.input.view = content.map(|content| View { content, text: None });
         }
         self.update_view(core, id);
     }
@@ -375,18 +342,16 @@ impl Terminals {
     /// Searches for what was typed into the view at this terminal.
     pub(super) fn search_typed(&mut self, core: &Core, id: TerminalId) {
         let view = self.terminals.get_mut(&id).and_then(|terminal| terminal.input.view.as_mut());
-        if let Some(ViewKind::Search(search)) = view.map(|view| &mut view.kind) {
-            search.update(core);
-        }
+        view.into_iter().for_each(|view| view.search_typed(core));
     }
 
     /// Reads again what the view at this terminal lists.
     pub(super) fn update_view(&mut self, core: &mut Core, id: TerminalId) {
         let Self { terminals, unseen, .. } = self;
         let Some(terminal) = terminals.get_mut(&id) else { return };
-        let (focus, size) = (terminal.focus, terminal.size);
+        let around = Around { unseen, focus: terminal.focus, screen: terminal.size };
         let Some(view) = &mut terminal.input.view else { return };
-        if !view.update(core, unseen, focus, size) {
+        if !view.update(core, &around) {
             self.close_view(id);
         }
     }
@@ -427,6 +392,7 @@ fn text_rows(core: &Core, painter: &Painter, text: &ViewText) -> (Vec<Row>, Opti
             let pending = core.agent(*agent).and_then(Agent::question);
             pending.map(|pending| entry_hint(pending, *entry)).unwrap_or_default()
         }
+        Purpose::Asked(title) => title.clone(),
     };
     let mut rows = vec![Row::of(text::sanitise(&title), Style::color(Color::Attention)).cut(painter.size.0)];
     let (input, (column, row)) = painter.rows_of_draft(&text.draft, TEXT_ROWS);

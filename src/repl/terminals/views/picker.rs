@@ -18,7 +18,9 @@ use crate::domain::key::{Key, KeyCode};
 use crate::domain::title::title;
 use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
-use crate::repl::terminals::views::{List, Pane, QueryLine, ViewAct, between, column};
+use crate::repl::terminals::views::{
+    Around, Content, List, Painter, Pane, QueryLine, ViewAct, ViewName, between, column,
+};
 use crate::store::Conversation;
 
 /// Columns of the number, of the project, of the state, of the age and of the cost.
@@ -56,14 +58,44 @@ impl PickerView {
         Self { is_first: true, then, ..Self::default() }
     }
 
-    pub fn is_first(&self) -> bool {
+    fn filter(&mut self) {
+        let mut words: Vec<Fuzzy> = self.typed.text().split_whitespace().map(Fuzzy::words).collect();
+        self.conversations.filter(|conversation| score(&mut words, conversation));
+    }
+
+    fn open(&self) -> ViewAct {
+        let Some(Conversation { agent, is_archived, .. }) = self.conversations.marked() else { return ViewAct::Done };
+        let back = is_archived.then_some(Change::Archive(ArchiveAct::Unarchive(*agent)));
+        let at_focus = back.into_iter().chain([Change::Switch(*agent)]).map(|change| (None, change));
+        let then = self.then.iter().map(|change| (Some(*agent), change.clone()));
+        ViewAct::LeaveWith(at_focus.chain(then).collect())
+    }
+
+    fn title(&self) -> String {
+        let all = text::counted(self.conversations.all().len(), "conversation", "conversations");
+        match self.typed.text().trim().is_empty() {
+            true => format!("resume ─ {all}"),
+            false => format!("resume ─ {} of {all}", self.conversations.len()),
+        }
+    }
+}
+
+impl Content for PickerView {
+    fn name(&self) -> ViewName {
+        ViewName::Picker
+    }
+
+    fn is_typing(&self) -> bool {
+        true
+    }
+
+    fn is_first_picker(&self) -> bool {
         self.is_first
     }
 
-    /// Reads the list again if agents have come or gone.
-    pub fn update(&mut self, core: &Core) {
+    fn update(&mut self, core: &mut Core, _: &Around<'_>) -> bool {
         if self.agents.replace(core.roster().len()) == Some(core.roster().len()) {
-            return;
+            return true;
         }
         match core.store().conversations() {
             Ok(conversations) => {
@@ -73,14 +105,10 @@ impl PickerView {
             Err(error) => self.error = Some(error.message),
         }
         self.filter();
+        true
     }
 
-    fn filter(&mut self) {
-        let mut words: Vec<Fuzzy> = self.typed.text().split_whitespace().map(Fuzzy::words).collect();
-        self.conversations.filter(|conversation| score(&mut words, conversation));
-    }
-
-    pub fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
+    fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
         let now = core.clock().unix_ms();
         let first = self.conversations.at().saturating_sub(MOST_ROWS);
         for conversation in self.conversations.iter().skip(first).take(2 * MOST_ROWS) {
@@ -88,7 +116,7 @@ impl PickerView {
         }
     }
 
-    pub fn on_key(&mut self, key: &Key) -> ViewAct {
+    fn on_key(&mut self, _: &Core, key: &Key) -> ViewAct {
         match (self.typed.on_key(key), key) {
             (Some(true), _) => {
                 self.filter();
@@ -103,15 +131,7 @@ impl PickerView {
         ViewAct::Done
     }
 
-    fn open(&self) -> ViewAct {
-        let Some(Conversation { agent, is_archived, .. }) = self.conversations.marked() else { return ViewAct::Done };
-        let back = is_archived.then_some(Change::Archive(ArchiveAct::Unarchive(*agent)));
-        let at_focus = back.into_iter().chain([Change::Switch(*agent)]).map(|change| (None, change));
-        let then = self.then.iter().map(|change| (Some(*agent), change.clone()));
-        ViewAct::LeaveWith(at_focus.chain(then).collect())
-    }
-
-    pub fn pane(&self, core: &Core, size: (u16, usize)) -> Pane {
+    fn pane(&self, core: &Core, _: &Painter, size: (u16, usize)) -> Pane {
         let way_out = if self.is_first { "leaves" } else { "closes" };
         let hints = format!("type to filter   Up Down mark   Enter opens   Esc {way_out}");
         let mut pane = Pane::new(&self.title(), &hints, size);
@@ -131,14 +151,6 @@ impl PickerView {
             describe(core, marked, &mut pane);
         }
         pane
-    }
-
-    fn title(&self) -> String {
-        let all = text::counted(self.conversations.all().len(), "conversation", "conversations");
-        match self.typed.text().trim().is_empty() {
-            true => format!("resume ─ {all}"),
-            false => format!("resume ─ {} of {all}", self.conversations.len()),
-        }
     }
 }
 

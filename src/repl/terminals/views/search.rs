@@ -14,7 +14,9 @@ use crate::domain::search::{SearchQuery, excerpt};
 use crate::repl::core::Core;
 use crate::repl::core::archive::nearest_above;
 use crate::repl::terminals::views::searching::{Found, MOST, Searching, search};
-use crate::repl::terminals::views::{List, Pane, QueryLine, ViewAct, column, indented};
+use crate::repl::terminals::views::{
+    Around, Content, List, Painter, Pane, QueryLine, ViewAct, ViewName, column, indented,
+};
 use crate::store::SearchHit;
 
 /// Columns of the name, the time and the kind.
@@ -56,32 +58,6 @@ impl SearchView {
         view
     }
 
-    pub fn is_typing(&self) -> bool {
-        !self.is_in_list
-    }
-
-    /// Until when keys wait for the search that is under way.
-    pub fn searches_until(&self) -> Option<Moment> {
-        self.searching.as_ref().filter(|_| !self.is_overdue).map(Searching::until)
-    }
-
-    /// Whether keys that need the result have to wait for it.
-    pub fn lacks_result(&self) -> bool {
-        (self.is_stale || self.searching.is_some()) && !self.is_overdue
-    }
-
-    /// Takes what was found, and searches for what was typed since, once for all keys of a turn.
-    pub fn update(&mut self, core: &Core) {
-        if let Some(searching) = self.searching.take_if(|searching| searching.is_complete()) {
-            self.is_overdue = false;
-            self.show(searching.collect());
-        }
-        self.is_overdue |= self.searches_until().is_some_and(|until| until <= core.now());
-        if self.searching.is_none() && std::mem::take(&mut self.is_stale) {
-            self.search(core);
-        }
-    }
-
     fn search(&mut self, core: &Core) {
         match SearchQuery::parse(self.typed.text(), core.clock().unix_ms()) {
             Ok(query) => match Searching::begin(core, &query) {
@@ -111,36 +87,6 @@ impl SearchView {
         self.hits.mark(0);
     }
 
-    pub fn hash_shown(&self, hash: &mut DefaultHasher) {
-        self.revision.hash(hash);
-    }
-
-    pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
-        if self.is_typing()
-            && let Some(is_changed) = self.typed.on_key(key)
-        {
-            self.is_stale |= is_changed;
-            return ViewAct::Done;
-        }
-        let Key::Press(code, modifiers) = key else { return ViewAct::Done };
-        if !self.is_typing() || needs_result(*code) {
-            self.update(core);
-        }
-        match code {
-            KeyCode::Escape if self.is_in_list => self.is_in_list = false,
-            KeyCode::Escape => return ViewAct::Close,
-            KeyCode::Tab => self.is_in_list = !self.is_in_list && !self.hits.is_empty(),
-            KeyCode::Enter if self.is_in_list || self.hits.len() == 1 => return self.go(core),
-            KeyCode::Enter => self.is_in_list = !self.hits.is_empty(),
-            KeyCode::Char(_) if modifiers.ctrl || modifiers.alt => {}
-            KeyCode::Char('f') => return self.fork(core),
-            KeyCode::Char('q') => return self.quote(),
-            KeyCode::Char('/') => self.is_in_list = false,
-            code => self.hits.on_key(*code),
-        }
-        ViewAct::Done
-    }
-
     fn go(&self, core: &Core) -> ViewAct {
         match self.hits.marked() {
             Some(hit) if core.agent(hit.agent).is_some() => {
@@ -165,22 +111,6 @@ impl SearchView {
             let quoted: String = hit.content.lines().map(|line| format!("> {line}\n")).collect();
             ViewAct::Quote(quoted)
         })
-    }
-
-    pub fn pane(&self, size: (u16, usize)) -> Pane {
-        let mut pane = Pane::new(&self.title(), self.hints(), size);
-        pane.query(&self.typed, "/ ", if self.is_in_list { Color::Default } else { Color::User });
-        pane.cursor.take_if(|_| self.is_in_list);
-        if let Some(message) = &self.message {
-            pane.rows.push(Row::of(text::sanitise(message).replace('\n', " "), Style::color(Color::Attention)));
-        }
-        let room = pane.room().saturating_sub(1) / 2;
-        pane.list(&self.hits, room.max(1), |_| Row::default(), |hit| self.hit_row(hit, size.0));
-        if let Some(hit) = self.hits.marked() {
-            pane.rule(&format!("{}, {}, {}", hit.label(), hit.kind_name(), date_and_time(hit.created_at)));
-            pane.rows.extend(self.message_rows(hit, size.0, pane.room()));
-        }
-        pane
     }
 
     fn title(&self) -> String {
@@ -228,5 +158,84 @@ impl SearchView {
             true => "Enter go there   f fork from here   q quote into the draft   / query   Esc back",
             false => "who: is:prompt|reply|call|result|killed tool: since:2h   Enter or Tab to the list   Esc back",
         }
+    }
+}
+
+impl Content for SearchView {
+    fn name(&self) -> ViewName {
+        ViewName::Search
+    }
+
+    fn update(&mut self, _: &mut Core, _: &Around<'_>) -> bool {
+        true
+    }
+
+    fn is_typing(&self) -> bool {
+        !self.is_in_list
+    }
+
+    fn searches_until(&self) -> Option<Moment> {
+        self.searching.as_ref().filter(|_| !self.is_overdue).map(Searching::until)
+    }
+
+    fn waits_with(&self, code: KeyCode) -> bool {
+        needs_result(code) && (self.is_stale || self.searching.is_some()) && !self.is_overdue
+    }
+
+    fn search_typed(&mut self, core: &Core) {
+        if let Some(searching) = self.searching.take_if(|searching| searching.is_complete()) {
+            self.is_overdue = false;
+            self.show(searching.collect());
+        }
+        self.is_overdue |= self.searches_until().is_some_and(|until| until <= core.now());
+        if self.searching.is_none() && std::mem::take(&mut self.is_stale) {
+            self.search(core);
+        }
+    }
+
+    fn hash_shown(&self, _: &Core, hash: &mut DefaultHasher) {
+        self.revision.hash(hash);
+    }
+
+    fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
+        if self.is_typing()
+            && let Some(is_changed) = self.typed.on_key(key)
+        {
+            self.is_stale |= is_changed;
+            return ViewAct::Done;
+        }
+        let Key::Press(code, modifiers) = key else { return ViewAct::Done };
+        if !self.is_typing() || needs_result(*code) {
+            self.search_typed(core);
+        }
+        match code {
+            KeyCode::Escape if self.is_in_list => self.is_in_list = false,
+            KeyCode::Escape => return ViewAct::Close,
+            KeyCode::Tab => self.is_in_list = !self.is_in_list && !self.hits.is_empty(),
+            KeyCode::Enter if self.is_in_list || self.hits.len() == 1 => return self.go(core),
+            KeyCode::Enter => self.is_in_list = !self.hits.is_empty(),
+            KeyCode::Char(_) if modifiers.ctrl || modifiers.alt => {}
+            KeyCode::Char('f') => return self.fork(core),
+            KeyCode::Char('q') => return self.quote(),
+            KeyCode::Char('/') => self.is_in_list = false,
+            code => self.hits.on_key(*code),
+        }
+        ViewAct::Done
+    }
+
+    fn pane(&self, _: &Core, _: &Painter, size: (u16, usize)) -> Pane {
+        let mut pane = Pane::new(&self.title(), self.hints(), size);
+        pane.query(&self.typed, "/ ", if self.is_in_list { Color::Default } else { Color::User });
+        pane.cursor.take_if(|_| self.is_in_list);
+        if let Some(message) = &self.message {
+            pane.rows.push(Row::of(text::sanitise(message).replace('\n', " "), Style::color(Color::Attention)));
+        }
+        let room = pane.room().saturating_sub(1) / 2;
+        pane.list(&self.hits, room.max(1), |_| Row::default(), |hit| self.hit_row(hit, size.0));
+        if let Some(hit) = self.hits.marked() {
+            pane.rule(&format!("{}, {}, {}", hit.label(), hit.kind_name(), date_and_time(hit.created_at)));
+            pane.rows.extend(self.message_rows(hit, size.0, pane.room()));
+        }
+        pane
     }
 }

@@ -10,7 +10,7 @@ use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
 use crate::repl::terminals::setup::{self, Choice, Setup, Step};
-use crate::repl::terminals::views::{List, Pane, QueryLine, ViewAct, choice_row};
+use crate::repl::terminals::views::{Around, Content, List, Painter, Pane, QueryLine, ViewAct, ViewName, choice_row};
 
 /// Columns of a choice beside its description.
 const CHOICE: usize = 28;
@@ -47,31 +47,6 @@ impl SetupView {
         view
     }
 
-    /// Takes what has come meanwhile. False once the panel is to be closed.
-    pub fn update(&mut self, core: &mut Core) -> bool {
-        let (step, was_waiting) = (self.setup.step, self.setup.is_waiting());
-        self.setup.poll(core);
-        if self.is_left {
-            setup::leave(core, self.focus);
-        }
-        if self.is_left || self.setup.finish(core, self.focus) {
-            return false;
-        }
-        if step != self.setup.step {
-            self.begin_step(core);
-        } else {
-            // What was typed meanwhile filters what has come.
-            self.is_early &= was_waiting == self.setup.is_waiting();
-            self.filter(core);
-        }
-        true
-    }
-
-    /// Goes on with the built-in model.
-    pub fn leave(&mut self) {
-        self.is_left = true;
-    }
-
     fn begin_step(&mut self, core: &Core) {
         self.typed = QueryLine::default();
         self.typed.is_secret = matches!(self.setup.step, Step::Secret { .. });
@@ -88,24 +63,6 @@ impl SetupView {
             choices.retain(|choice| words.score(&format!("{} {}", choice.text, choice.about)).is_some());
         }
         self.choices.offer(choices, |one, other| one.text == other.text);
-    }
-
-    pub fn hash_shown(&self, hash: &mut DefaultHasher) {
-        (self.title(), self.setup.is_waiting(), &self.setup.error).hash(hash);
-        self.choices.iter().for_each(|choice| (&choice.text, &choice.about).hash(hash));
-    }
-
-    pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
-        match (self.typed.on_key(key), key) {
-            (Some(true), _) => self.filter(core),
-            (None, Key::Press(KeyCode::Escape, _)) if !self.setup.go_back() => self.leave(),
-            (None, Key::Press(KeyCode::Escape, _)) => self.begin_step(core),
-            (None, Key::Press(KeyCode::Enter, _)) if self.setup.is_waiting() => self.is_early = true,
-            (None, Key::Press(KeyCode::Enter, _)) => self.choose(core),
-            (None, Key::Press(code, _)) => self.choices.on_key(*code),
-            _ => {}
-        }
-        ViewAct::Done
     }
 
     fn choose(&mut self, core: &Core) {
@@ -161,17 +118,6 @@ impl SetupView {
         })
     }
 
-    pub fn pane(&self, size: (u16, usize)) -> Pane {
-        let mut pane = Pane::new(&self.title(), self.hints(), size);
-        pane.query(&self.typed, self.prompt(), Color::User);
-        let error = self.setup.error.iter().flat_map(|error| text::wrap(error, size.0.max(1).into()));
-        pane.rows.extend(error.map(|(_, line)| Row::of(line, Style::color(Color::Error))));
-        pane.rows.extend(self.waiting().map(|text| Row::of(text, Style::color(Color::Attention))));
-        let row = |choice: &Choice, is_marked| choice_row((&choice.text, &choice.about), is_marked, CHOICE);
-        pane.rows.extend(self.choices.rows(pane.room().max(1), |_| Row::default(), row));
-        pane
-    }
-
     fn hints(&self) -> &'static str {
         match self.setup.step {
             Step::Provider if self.leaves_echo => {
@@ -183,9 +129,71 @@ impl SetupView {
             _ => "Enter goes on  Esc goes back",
         }
     }
+}
 
-    /// The question of this step as lines, if they were not printed yet.
-    pub fn take_lines(&mut self) -> Option<String> {
+impl Content for SetupView {
+    fn name(&self) -> ViewName {
+        ViewName::Setup
+    }
+
+    fn is_typing(&self) -> bool {
+        true
+    }
+
+    fn update(&mut self, core: &mut Core, _: &Around<'_>) -> bool {
+        let (step, was_waiting) = (self.setup.step, self.setup.is_waiting());
+        self.setup.poll(core);
+        if self.is_left {
+            setup::leave(core, self.focus);
+        }
+        if self.is_left || self.setup.finish(core, self.focus) {
+            return false;
+        }
+        if step != self.setup.step {
+            self.begin_step(core);
+        } else {
+            // What was typed meanwhile filters what has come.
+            self.is_early &= was_waiting == self.setup.is_waiting();
+            self.filter(core);
+        }
+        true
+    }
+
+    fn leave(&mut self) -> bool {
+        self.is_left = true;
+        true
+    }
+
+    fn hash_shown(&self, _: &Core, hash: &mut DefaultHasher) {
+        (self.title(), self.setup.is_waiting(), &self.setup.error).hash(hash);
+        self.choices.iter().for_each(|choice| (&choice.text, &choice.about).hash(hash));
+    }
+
+    fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
+        match (self.typed.on_key(key), key) {
+            (Some(true), _) => self.filter(core),
+            (None, Key::Press(KeyCode::Escape, _)) if !self.setup.go_back() => self.is_left = true,
+            (None, Key::Press(KeyCode::Escape, _)) => self.begin_step(core),
+            (None, Key::Press(KeyCode::Enter, _)) if self.setup.is_waiting() => self.is_early = true,
+            (None, Key::Press(KeyCode::Enter, _)) => self.choose(core),
+            (None, Key::Press(code, _)) => self.choices.on_key(*code),
+            _ => {}
+        }
+        ViewAct::Done
+    }
+
+    fn pane(&self, _: &Core, _: &Painter, size: (u16, usize)) -> Pane {
+        let mut pane = Pane::new(&self.title(), self.hints(), size);
+        pane.query(&self.typed, self.prompt(), Color::User);
+        let error = self.setup.error.iter().flat_map(|error| text::wrap(error, size.0.max(1).into()));
+        pane.rows.extend(error.map(|(_, line)| Row::of(line, Style::color(Color::Error))));
+        pane.rows.extend(self.waiting().map(|text| Row::of(text, Style::color(Color::Attention))));
+        let row = |choice: &Choice, is_marked| choice_row((&choice.text, &choice.about), is_marked, CHOICE);
+        pane.rows.extend(self.choices.rows(pane.room().max(1), |_| Row::default(), row));
+        pane
+    }
+
+    fn take_lines(&mut self) -> Option<String> {
         let mut lines = vec![self.title()];
         lines.extend(self.setup.error.clone());
         lines.extend(self.waiting());

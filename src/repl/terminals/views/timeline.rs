@@ -8,12 +8,15 @@ use crate::base::clock::time_of_day;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
 use crate::domain::change::{Change, FileJob, HistoryEdit};
+use crate::domain::diff;
 use crate::domain::file_change::UndoRequest;
-use crate::domain::frame::{Color, Row, Style};
+use crate::domain::frame::{Color, Row, Style, StyledLine};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::timeline::{Child, Entry, Kind, changed_since, timeline};
 use crate::repl::core::Core;
-use crate::repl::terminals::views::{List, Pane, ScrolledText, ViewAct, between, column, indented};
+use crate::repl::terminals::views::{
+    Around, Content, List, Painter, Pane, ScrolledText, ViewAct, ViewName, between, column, indented,
+};
 use crate::team::changes::{FileDiff, changes};
 
 /// Columns of the number and of the speaker.
@@ -46,11 +49,6 @@ pub(super) struct TimelineView {
 type Seen = (MessageId, usize, bool);
 
 impl TimelineView {
-    pub fn update(&mut self, core: &mut Core, focus: AgentId, screen: (u16, u16)) {
-        self.read(core, focus);
-        self.unfolded.iter_mut().chain(&mut self.diff).for_each(|text| text.lay_out(screen));
-    }
-
     fn read(&mut self, core: &mut Core, focus: AgentId) {
         let id = *self.agent.get_or_insert(focus);
         // The error is shown when a message is sent.
@@ -77,33 +75,6 @@ impl TimelineView {
         self.seen = Some(seen);
     }
 
-    pub fn hash_shown(&self, hash: &mut DefaultHasher) {
-        // The entries change only with what they were made of.
-        (self.seen, &self.streaming).hash(hash);
-    }
-
-    pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
-        let Key::Press(code, modifiers) = key else { return ViewAct::Done };
-        if modifiers.ctrl || modifiers.alt {
-            return ViewAct::Done;
-        }
-        if self.scroll(*code) {
-            return ViewAct::Done;
-        }
-        match code {
-            KeyCode::Enter => return self.open(),
-            KeyCode::Char('f') => return self.fork(),
-            KeyCode::Char('e') => return self.edit(),
-            KeyCode::Char('w') => return self.rewind(core),
-            KeyCode::Char('u') => return self.undo(),
-            KeyCode::Char('c') => return self.compare(core),
-            KeyCode::Escape if self.from.take().is_some() => {}
-            KeyCode::Escape => return ViewAct::Close,
-            code => self.entries.on_key(*code),
-        }
-        ViewAct::Done
-    }
-
     /// Keys while a diff or a whole message is shown. False if it means something else.
     fn scroll(&mut self, code: KeyCode) -> bool {
         match (code, &mut self.diff, &mut self.unfolded) {
@@ -128,7 +99,7 @@ impl TimelineView {
 
     fn unfold(&mut self) {
         let lines = self.entries.marked().into_iter().flat_map(|entry| entry.text.lines());
-        let lines = lines.map(|line| (line.to_owned(), Style::default())).collect();
+        let lines = lines.map(|line| StyledLine::of(line, Style::default())).collect();
         self.unfolded.get_or_insert_default().replace(lines);
     }
 
@@ -195,18 +166,6 @@ impl TimelineView {
         }
         self.diff.get_or_insert_default().replace(diff_lines(&found));
         ViewAct::Done
-    }
-
-    pub fn pane(&self, core: &Core, size: (u16, usize)) -> Pane {
-        let mut pane = Pane::new(&self.title(core), self.hints(), size);
-        match self.diff.as_ref().or(self.unfolded.as_ref()) {
-            Some(text) => pane.rows.extend(text.rows(pane.room())),
-            None if self.entries.is_empty() && self.streaming.is_none() => {
-                pane.say("nothing has happened yet; Esc goes back");
-            }
-            None => self.list(core, size.0, &mut pane),
-        }
-        pane
     }
 
     fn title(&self, core: &Core) -> String {
@@ -291,6 +250,58 @@ impl TimelineView {
     }
 }
 
+impl Content for TimelineView {
+    fn name(&self) -> ViewName {
+        ViewName::Timeline
+    }
+
+    fn update(&mut self, core: &mut Core, around: &Around<'_>) -> bool {
+        let (focus, screen) = (around.focus, around.screen);
+        self.read(core, focus);
+        self.unfolded.iter_mut().chain(&mut self.diff).for_each(|text| text.lay_out(screen));
+        true
+    }
+
+    fn hash_shown(&self, _: &Core, hash: &mut DefaultHasher) {
+        // The entries change only with what they were made of.
+        (self.seen, &self.streaming).hash(hash);
+    }
+
+    fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
+        let Key::Press(code, modifiers) = key else { return ViewAct::Done };
+        if modifiers.ctrl || modifiers.alt {
+            return ViewAct::Done;
+        }
+        if self.scroll(*code) {
+            return ViewAct::Done;
+        }
+        match code {
+            KeyCode::Enter => return self.open(),
+            KeyCode::Char('f') => return self.fork(),
+            KeyCode::Char('e') => return self.edit(),
+            KeyCode::Char('w') => return self.rewind(core),
+            KeyCode::Char('u') => return self.undo(),
+            KeyCode::Char('c') => return self.compare(core),
+            KeyCode::Escape if self.from.take().is_some() => {}
+            KeyCode::Escape => return ViewAct::Close,
+            code => self.entries.on_key(*code),
+        }
+        ViewAct::Done
+    }
+
+    fn pane(&self, core: &Core, _: &Painter, size: (u16, usize)) -> Pane {
+        let mut pane = Pane::new(&self.title(core), self.hints(), size);
+        match self.diff.as_ref().or(self.unfolded.as_ref()) {
+            Some(text) => pane.rows.extend(text.rows(pane.room())),
+            None if self.entries.is_empty() && self.streaming.is_none() => {
+                pane.say("nothing has happened yet; Esc goes back");
+            }
+            None => self.list(core, size.0, &mut pane),
+        }
+        pane
+    }
+}
+
 fn directory(agent: &Agent) -> std::path::PathBuf {
     let environment = &agent.inputs.environment;
     environment.worktree.clone().unwrap_or_else(|| environment.working_directory.clone())
@@ -314,11 +325,11 @@ fn effect(entry: &Entry) -> String {
     }
 }
 
-fn diff_lines(diffs: &[FileDiff]) -> Vec<(String, Style)> {
+fn diff_lines(diffs: &[FileDiff]) -> Vec<StyledLine> {
     let mut all = Vec::new();
     for FileDiff { path, counts, lines } in diffs {
-        all.push((format!("{}  {counts}", path.display()), Style::BOLD));
-        all.extend(lines.iter().map(|line| (line.clone(), Style::of_diff_line(line.chars().next()))));
+        all.push(StyledLine::of(format!("{}  {counts}", path.display()), Style::BOLD));
+        all.extend(diff::draw(lines.iter().map(String::as_str)));
     }
     all
 }

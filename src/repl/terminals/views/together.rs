@@ -8,7 +8,7 @@ use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::change::{Change, Decision};
-use crate::domain::frame::{Color, Row, Style};
+use crate::domain::frame::{Color, Row, Style, StyledLine};
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
@@ -94,7 +94,8 @@ impl Together {
 
     /// A page of the list, and its rows.
     pub fn rows(&self, core: &Core, columns: u16, room: usize) -> QuestionRows {
-        let lines = lines_of(core, &self.questions);
+        let lines: Vec<StyledLine> =
+            lines_of(core, &self.questions).into_iter().map(|line| StyledLine::of(line, Style::BOLD)).collect();
         let count = text::counted(self.questions.len(), "question", "questions");
         let mut rows = vec![Row::of(format!("{count} would be answered:"), Style::color(Color::Attention))];
         let (width, room) = (usize::from(columns).max(1), room.saturating_sub(rows.len()).max(1));
@@ -104,7 +105,7 @@ impl Together {
             let start = if self.view.is_of(agent, number, columns) { self.view.start() } else { page.start };
             page = Page::new(&lines, start, width, room.saturating_sub(1).max(1));
         }
-        rows.extend(page.rows.iter().map(|row| Row::of(row.as_str(), Style::BOLD)));
+        rows.extend(page.rows.iter().cloned());
         if !page.is_whole() {
             rows.push(Row::of(place_of(&page), Style::DIM));
         }

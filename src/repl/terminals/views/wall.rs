@@ -13,7 +13,7 @@ use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
 use crate::repl::terminals::draw::show_newest;
 use crate::repl::terminals::views::tile::{self, TILE_COLUMNS, TILE_ROWS, TileState, TileTexts};
-use crate::repl::terminals::views::{List, Pane, QueryLine, ViewAct, joined};
+use crate::repl::terminals::views::{Around, Content, List, Painter, Pane, QueryLine, ViewAct, ViewName, joined};
 use crate::team::Places;
 
 const ASKS_NOTHING: ViewAct = ViewAct::Notice("this agent asks nothing");
@@ -42,36 +42,6 @@ impl WallView {
         self.agents.marked().copied()
     }
 
-    pub fn update(&mut self, core: &mut Core, (columns, rows): (u16, u16)) {
-        let words = self.filter.iter().flat_map(|filter| filter.text().split_whitespace());
-        let words: Vec<String> = words.map(str::to_lowercase).collect();
-        let matches = |text: &str| words.iter().all(|word| text.contains(word.as_str()));
-        let agents = core.roster().iter().filter(|agent| tile::has_tile(agent)).filter(|agent| {
-            if words.is_empty() {
-                return true;
-            }
-            let directory = agent.inputs.environment.place().to_string_lossy();
-            let state = TileState::of(core, agent).name();
-            let place = agent.inputs.environment.place_name().unwrap_or_default();
-            matches(&format!("{} {} {state} {place} {directory}", agent.identity.label(), agent.title).to_lowercase())
-        });
-        self.agents.replace(agents.map(crate::agent::Agent::id).collect(), PartialEq::eq);
-        self.chosen.retain(|id| core.agent(*id).is_some());
-        let room = usize::from(rows).saturating_sub(3);
-        self.grid = match self.is_zoomed {
-            true => (1, 1),
-            false => (usize::from(columns / TILE_COLUMNS).max(1), (room / TILE_ROWS).max(1)),
-        };
-        for id in self.page() {
-            show_newest(core, id, rows.into());
-        }
-    }
-
-    /// How many conversations were laid out for tiles so far.
-    pub fn laid_out(&self) -> usize {
-        self.texts.borrow().laid_out()
-    }
-
     fn page_size(&self) -> usize {
         (self.grid.0 * self.grid.1).max(1)
     }
@@ -83,55 +53,6 @@ impl WallView {
 
     fn page(&self) -> Vec<AgentId> {
         self.agents.iter().skip(self.first()).take(self.page_size()).copied().collect()
-    }
-
-    pub fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
-        for id in self.page() {
-            let Some(agent) = core.agent(id) else { continue };
-            (id, agent.view.revision(), TileState::of(core, agent), agent.used.cost).hash(hash);
-        }
-        (self.agents.len(), self.agents.at(), &self.chosen, self.grid).hash(hash);
-        (core.roster().at_work().len(), core.roster().asking().len()).hash(hash);
-    }
-
-    pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
-        let kills = self.kills.take();
-        if self.is_filtering {
-            return self.on_filter_key(key);
-        }
-        let Key::Press(code, modifiers) = key else { return ViewAct::Done };
-        if modifiers.ctrl || modifiers.alt {
-            return ViewAct::Done;
-        }
-        if !matches!(code, KeyCode::Char('0'..='9')) {
-            self.number = 0;
-        }
-        let columns = isize::try_from(self.grid.0).unwrap_or(1);
-        let page = isize::try_from(self.page_size()).unwrap_or(1);
-        match code {
-            KeyCode::Escape => return self.leave(),
-            KeyCode::Left => self.agents.step(-1),
-            KeyCode::Right => self.agents.step(1),
-            KeyCode::Up | KeyCode::Char('k') => self.agents.step(-columns),
-            KeyCode::Down | KeyCode::Char('j') => self.agents.step(columns),
-            KeyCode::PageUp => self.agents.step(-page),
-            KeyCode::PageDown => self.agents.step(page),
-            KeyCode::Char(digit @ '0'..='9') => self.mark_number(core, *digit),
-            KeyCode::Char(' ') => self.choose(),
-            KeyCode::Char('z') => self.is_zoomed = !self.is_zoomed,
-            KeyCode::Char('/') => (self.is_filtering, self.filter) = (true, Some(QueryLine::default())),
-            KeyCode::Char('g') => return self.marked().map_or(ViewAct::Done, ViewAct::Go),
-            KeyCode::Enter | KeyCode::Char('i') => {
-                return ViewAct::Write(self.marked().into_iter().collect()).checked();
-            }
-            KeyCode::Char('*') => return ViewAct::Write(self.targets(core)).checked(),
-            KeyCode::Char('n') => return self.refuse(core),
-            KeyCode::Char('y') => return self.asked(core).map_or(ASKS_NOTHING, |(agent, _)| ViewAct::Inbox(agent)),
-            KeyCode::Char('s') => return self.stop(core),
-            KeyCode::Char('X') => return self.kill(core, kills),
-            code => self.agents.on_key(*code),
-        }
-        ViewAct::Done
     }
 
     fn on_filter_key(&mut self, key: &Key) -> ViewAct {
@@ -217,7 +138,116 @@ impl WallView {
         ViewAct::Changes(vec![(parent, Change::Kill { agent_id: marked, cascade: false })])
     }
 
-    pub fn pane(&self, core: &Core, size: (u16, usize)) -> Pane {
+    fn title(&self, core: &Core, count: usize) -> String {
+        let mut parts = vec!["wall".to_owned(), text::counted(self.agents.len(), "agent", "agents")];
+        if count < self.agents.len() {
+            parts.push(format!("{} to {}", self.first() + 1, self.first() + count));
+        }
+        let counts = [(core.roster().at_work().len(), "at work"), (core.roster().asking().len(), "ask")];
+        parts.extend(counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
+        if let Some(filter) = &self.filter {
+            let [before, after] = filter.parts();
+            parts.push(format!("/{before}{}{after}", if self.is_filtering { "▌" } else { "" }));
+        }
+        parts.join(" ─ ")
+    }
+
+    fn hints(&self) -> &'static str {
+        match self.is_filtering {
+            true => "filter by name, title, state, directory   Enter keeps it   Esc drops it",
+            false => {
+                "digits mark  Enter write  * write to all  Space choose  g go  y n answer  s stop  X kill  z zoom  / filter  Esc back"
+            }
+        }
+    }
+}
+
+impl Content for WallView {
+    fn name(&self) -> ViewName {
+        ViewName::Wall
+    }
+
+    fn update(&mut self, core: &mut Core, around: &Around<'_>) -> bool {
+        let (columns, rows) = around.screen;
+        let words = self.filter.iter().flat_map(|filter| filter.text().split_whitespace());
+        let words: Vec<String> = words.map(str::to_lowercase).collect();
+        let matches = |text: &str| words.iter().all(|word| text.contains(word.as_str()));
+        let agents = core.roster().iter().filter(|agent| tile::has_tile(agent)).filter(|agent| {
+            if words.is_empty() {
+                return true;
+            }
+            let directory = agent.inputs.environment.place().to_string_lossy();
+            let state = TileState::of(core, agent).name();
+            let place = agent.inputs.environment.place_name().unwrap_or_default();
+            matches(&format!("{} {} {state} {place} {directory}", agent.identity.label(), agent.title).to_lowercase())
+        });
+        self.agents.replace(agents.map(crate::agent::Agent::id).collect(), PartialEq::eq);
+        self.chosen.retain(|id| core.agent(*id).is_some());
+        let room = usize::from(rows).saturating_sub(3);
+        self.grid = match self.is_zoomed {
+            true => (1, 1),
+            false => (usize::from(columns / TILE_COLUMNS).max(1), (room / TILE_ROWS).max(1)),
+        };
+        for id in self.page() {
+            show_newest(core, id, rows.into());
+        }
+        true
+    }
+
+    fn tiles_laid_out(&self) -> usize {
+        self.texts.borrow().laid_out()
+    }
+
+    fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
+        for id in self.page() {
+            let Some(agent) = core.agent(id) else { continue };
+            (id, agent.view.revision(), TileState::of(core, agent), agent.used.cost).hash(hash);
+        }
+        (self.agents.len(), self.agents.at(), &self.chosen, self.grid).hash(hash);
+        (core.roster().at_work().len(), core.roster().asking().len()).hash(hash);
+    }
+
+    fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
+        let kills = self.kills.take();
+        if self.is_filtering {
+            return self.on_filter_key(key);
+        }
+        let Key::Press(code, modifiers) = key else { return ViewAct::Done };
+        if modifiers.ctrl || modifiers.alt {
+            return ViewAct::Done;
+        }
+        if !matches!(code, KeyCode::Char('0'..='9')) {
+            self.number = 0;
+        }
+        let columns = isize::try_from(self.grid.0).unwrap_or(1);
+        let page = isize::try_from(self.page_size()).unwrap_or(1);
+        match code {
+            KeyCode::Escape => return self.leave(),
+            KeyCode::Left => self.agents.step(-1),
+            KeyCode::Right => self.agents.step(1),
+            KeyCode::Up | KeyCode::Char('k') => self.agents.step(-columns),
+            KeyCode::Down | KeyCode::Char('j') => self.agents.step(columns),
+            KeyCode::PageUp => self.agents.step(-page),
+            KeyCode::PageDown => self.agents.step(page),
+            KeyCode::Char(digit @ '0'..='9') => self.mark_number(core, *digit),
+            KeyCode::Char(' ') => self.choose(),
+            KeyCode::Char('z') => self.is_zoomed = !self.is_zoomed,
+            KeyCode::Char('/') => (self.is_filtering, self.filter) = (true, Some(QueryLine::default())),
+            KeyCode::Char('g') => return self.marked().map_or(ViewAct::Done, ViewAct::Go),
+            KeyCode::Enter | KeyCode::Char('i') => {
+                return ViewAct::Write(self.marked().into_iter().collect()).checked();
+            }
+            KeyCode::Char('*') => return ViewAct::Write(self.targets(core)).checked(),
+            KeyCode::Char('n') => return self.refuse(core),
+            KeyCode::Char('y') => return self.asked(core).map_or(ASKS_NOTHING, |(agent, _)| ViewAct::Inbox(agent)),
+            KeyCode::Char('s') => return self.stop(core),
+            KeyCode::Char('X') => return self.kill(core, kills),
+            code => self.agents.on_key(*code),
+        }
+        ViewAct::Done
+    }
+
+    fn pane(&self, core: &Core, _: &Painter, size: (u16, usize)) -> Pane {
         let page = self.page();
         let mut pane = Pane::new(&self.title(core, page.len()), self.hints(), size);
         let room = pane.room();
@@ -245,29 +275,6 @@ impl WallView {
             pane.say("no agent matches; Esc drops the filter");
         }
         pane
-    }
-
-    fn title(&self, core: &Core, count: usize) -> String {
-        let mut parts = vec!["wall".to_owned(), text::counted(self.agents.len(), "agent", "agents")];
-        if count < self.agents.len() {
-            parts.push(format!("{} to {}", self.first() + 1, self.first() + count));
-        }
-        let counts = [(core.roster().at_work().len(), "at work"), (core.roster().asking().len(), "ask")];
-        parts.extend(counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
-        if let Some(filter) = &self.filter {
-            let [before, after] = filter.parts();
-            parts.push(format!("/{before}{}{after}", if self.is_filtering { "▌" } else { "" }));
-        }
-        parts.join(" ─ ")
-    }
-
-    fn hints(&self) -> &'static str {
-        match self.is_filtering {
-            true => "filter by name, title, state, directory   Enter keeps it   Esc drops it",
-            false => {
-                "digits mark  Enter write  * write to all  Space choose  g go  y n answer  s stop  X kill  z zoom  / filter  Esc back"
-            }
-        }
     }
 }
 

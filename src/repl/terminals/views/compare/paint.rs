@@ -13,7 +13,7 @@ use crate::repl::terminals::views::{Pane, column as cell, indented, joined};
 use crate::team::compare::{AnswerState, Comparison};
 
 impl CompareView {
-    pub fn pane(&self, core: &Core, size: (u16, usize)) -> Pane {
+    pub(super) fn paint(&self, core: &Core, size: (u16, usize)) -> Pane {
         let Some(comparison) = self.comparison(core) else {
             let mut pane = Pane::new("compare", "", size);
             pane.say(match self.number {
