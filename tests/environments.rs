@@ -17,6 +17,7 @@ use crate::support::scene::{
 mod elsewhere;
 mod landing;
 mod remote;
+mod review;
 pub(crate) mod worktrees;
 
 fn echo() -> Harness {

@@ -37,8 +37,9 @@ pub const UNDO: CommandSpec = CommandSpec {
 
 pub const DIFF: CommandSpec = CommandSpec {
     arguments: "[AGENT]",
+    aliases: &["review-changes"],
     define: |command| command.arg(agent_arg("Agent whose changes to show")),
-    ..CommandSpec::new("diff", "show an agent's changes of files, in its worktree or with tools", |context, given| {
+    ..CommandSpec::new("diff", "review an agent's changes: read, comment, land (Alt+R)", |context, given| {
         let agent = context.target(given)?;
         Ok(InputResult::NewState(Change::Show(Shown::Diff(agent)), None))
     })

@@ -228,6 +228,17 @@ pub enum FileJob {
         /// How.
         request: LandRequest,
     },
+    /// Take back one hunk of a change.
+    TakeBack {
+        /// The agent that made the change.
+        agent: AgentId,
+        /// The file; absolute.
+        path: PathBuf,
+        /// The lines of the hunk.
+        hunk: Vec<String>,
+    },
+    /// Throw the work in the worktree of an agent away, and the agent with it.
+    Discard(AgentId),
     /// Write the conversation to a new file.
     Export {
         /// Relative to the agent's working directory.
@@ -289,6 +300,8 @@ pub enum ViewName {
     Compare,
     /// Everything that happened in a conversation.
     Timeline,
+    /// What an agent has changed.
+    Review,
     /// All conversations, to choose one.
     Picker,
     /// A provider, its key and a model.
@@ -438,6 +451,8 @@ impl Change {
             Self::Copy(_) => "copy",
             Self::Files(FileJob::Undo { .. }) => "undo",
             Self::Files(FileJob::Land { .. }) => "land",
+            Self::Files(FileJob::TakeBack { .. }) => "take_back",
+            Self::Files(FileJob::Discard(_)) => "discard",
             Self::Files(FileJob::Export { .. }) => "export",
             Self::Shell { .. } => "shell",
             Self::Instruct(_) => "instruct",

@@ -3,7 +3,11 @@
 //! The lines are those of a unified diff (diff(1)), as `tools::diff` and git write them. A drawn line has its number, its
 //! sign and its text, on the background of its kind; in a line that replaces another the changed words stand out.
 
+use std::ffi::OsString;
+use std::fmt;
 use std::ops::Range;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
 
 use similar::algorithms::{Capture, Compact, Replace, myers};
 use similar::{DiffOp, DiffTag};
@@ -18,6 +22,185 @@ const MAX_LINE: usize = 1_000;
 const LEAST_EQUAL: f64 = 0.4;
 /// Pairs of lines whose words are compared, in one diff.
 const MAX_PAIRS: usize = 1_000;
+
+/// The change of one file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileDiff {
+    pub path: PathBuf,
+    /// What else is known: `new`, `deleted`, `renamed from x`, or why there are no lines. Empty for a usual change.
+    pub about: String,
+    pub removed: usize,
+    pub added: usize,
+    /// The lines of its hunks.
+    pub lines: Vec<String>,
+}
+
+impl FileDiff {
+    /// `new, -0 +2 lines`.
+    pub fn counts(&self) -> String {
+        let counts = format!("-{} +{} lines", self.removed, self.added);
+        match (self.about.as_str(), self.lines.is_empty()) {
+            ("", _) => counts,
+            (about, true) => about.to_owned(),
+            (about, false) => format!("{about}, {counts}"),
+        }
+    }
+
+    /// The hunks of its lines. A new file is one.
+    pub fn hunks(&self) -> Vec<Range<usize>> {
+        let mut begins: Vec<usize> = (0..self.lines.len()).filter(|at| hunk(&self.lines[*at]).is_some()).collect();
+        if begins.first() != Some(&0) && !self.lines.is_empty() {
+            begins.insert(0, 0);
+        }
+        let ends = begins.iter().skip(1).copied().chain([self.lines.len()]);
+        begins.iter().copied().zip(ends).map(|(begin, end)| begin..end).collect()
+    }
+}
+
+impl fmt::Display for FileDiff {
+    /// Begins with a line end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{}  {}", self.path.display(), self.counts())?;
+        self.lines.iter().try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+/// The text without the change of this hunk.
+///
+/// # Errors
+/// The text is not as it was after the change.
+pub fn take_back(text: &str, lines: &[String]) -> Result<String, &'static str> {
+    let begins = lines.first().is_some_and(|line| hunk(line).is_some());
+    let (start, size) =
+        lines.first().filter(|_| begins).and_then(|line| Some((hunk(line)?.1, hunk_size(line)?.1))).unwrap_or((1, 1));
+    let (mut old, mut new): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let mut ended = ' ';
+    for line in &lines[usize::from(begins)..] {
+        let (sign, rest) = (line.chars().next().unwrap_or(' '), line.get(1..).unwrap_or_default());
+        if sign == '\\' {
+            // The line before has no end.
+            old.last_mut().filter(|_| ended != '+').map(String::pop);
+            new.last_mut().filter(|_| ended != '-').map(String::pop);
+            continue;
+        }
+        old.extend((sign != '+').then(|| format!("{rest}\n")));
+        new.extend((sign != '-').then(|| format!("{rest}\n")));
+        ended = sign;
+    }
+    let known: Vec<&str> = text.split_inclusive('\n').collect();
+    // A hunk without lines of the new text has the number of the line before.
+    let at = if size == 0 { start } else { start.saturating_sub(1) };
+    if known.get(at..at + new.len()).is_none_or(|known| known != new) {
+        return Err("the file has changed since");
+    }
+    Ok([&known[..at].concat(), &old.concat(), &known[at + new.len()..].concat()].map(String::as_str).concat())
+}
+
+/// The files of a diff by git, whose paths have the prefixes `a/` and `b/` (git-diff(1), "Generating patch text").
+pub fn parse_git(text: &str) -> Vec<FileDiff> {
+    let mut files: Vec<FileDiff> = Vec::new();
+    // How many lines of the hunk are left, of the old text and of the new one.
+    let mut left = (0, 0);
+    for line in text.lines() {
+        if left == (0, 0) && line.starts_with("diff --git ") {
+            files.push(FileDiff { path: path_of_header(line), ..FileDiff::default() });
+            continue;
+        }
+        let Some(file) = files.last_mut() else { continue };
+        if left == (0, 0) && !line.starts_with('\\') {
+            match hunk_size(line) {
+                Some(size) => left = size,
+                None => {
+                    file.take_header(line);
+                    continue;
+                }
+            }
+        } else {
+            let (old, new) = (!line.starts_with('+'), !line.starts_with('-'));
+            let is_note = line.starts_with('\\');
+            left.0 -= usize::from(old && !is_note).min(left.0);
+            left.1 -= usize::from(new && !is_note).min(left.1);
+            file.removed += usize::from(line.starts_with('-'));
+            file.added += usize::from(line.starts_with('+'));
+        }
+        file.lines.push(line.to_owned());
+    }
+    files
+}
+
+impl FileDiff {
+    fn take_header(&mut self, line: &str) {
+        let about =
+            |about: String, more: &str| if about.is_empty() { more.to_owned() } else { format!("{about}, {more}") };
+        let known = std::mem::take(&mut self.about);
+        self.about = match line.split_once(' ') {
+            Some(("+++", path)) if path != "/dev/null" => {
+                self.path = unquoted(path, "b/");
+                known
+            }
+            Some(("rename", rest)) if rest.starts_with("to ") => {
+                self.path = unquoted(&rest[3..], "");
+                known
+            }
+            Some(("rename", rest)) => about(known, &format!("renamed {rest}")),
+            Some(("new", rest)) if rest.starts_with("file mode") => about(known, "new"),
+            Some(("new", rest)) => about(known, rest),
+            Some(("deleted", _)) => about(known, "deleted"),
+            Some(("Binary", _)) => about(known, "binary"),
+            _ => known,
+        };
+    }
+}
+
+/// The path in `diff --git a/x b/x`, which is the same twice unless the file was renamed.
+fn path_of_header(line: &str) -> PathBuf {
+    let paths = line.trim_start_matches("diff --git ");
+    let (old, new) = paths.split_at(paths.len() / 2);
+    let new = new.trim_start();
+    let is_same = old.trim_end().trim_start_matches("\"").get(2..) == new.trim_start_matches("\"").get(2..);
+    if is_same { unquoted(new, "b/") } else { PathBuf::from(paths) }
+}
+
+/// A path as git writes it: in quotes with escapes if it has special characters; after a tab follows nothing.
+fn unquoted(path: &str, prefix: &str) -> PathBuf {
+    let path = path.trim_end_matches('\t');
+    let Some(quoted) = path.strip_prefix('"').and_then(|path| path.strip_suffix('"')) else {
+        return path.strip_prefix(prefix).unwrap_or(path).into();
+    };
+    let mut bytes = Vec::new();
+    let mut rest = quoted.bytes().peekable();
+    while let Some(byte) = rest.next() {
+        bytes.push(match (byte, rest.peek().copied()) {
+            (b'\\', Some(b'0'..=b'3')) => (0..3).fold(0_u8, |value, _| {
+                value.wrapping_mul(8).wrapping_add(rest.next().unwrap_or(b'0').wrapping_sub(b'0'))
+            }),
+            (b'\\', Some(escaped)) => {
+                rest.next();
+                match escaped {
+                    b'n' => b'\n',
+                    b't' => b'\t',
+                    b'r' => b'\r',
+                    b'a' => 7,
+                    b'b' => 8,
+                    b'v' => 11,
+                    b'f' => 12,
+                    other => other,
+                }
+            }
+            (byte, _) => byte,
+        });
+    }
+    let bytes = bytes.strip_prefix(prefix.as_bytes()).map(<[u8]>::to_vec).unwrap_or(bytes);
+    OsString::from_vec(bytes).into()
+}
+
+/// The lines of a hunk in the old and the new text, from its first line.
+fn hunk_size(line: &str) -> Option<(usize, usize)> {
+    hunk(line)?;
+    let (old, rest) = line.strip_prefix("@@ -")?.split_once(" +")?;
+    let size = |range: &str| range.split_once(',').map_or(Some(1), |(_, size)| size.parse().ok());
+    Some((size(old)?, size(rest.split_once(" @@")?.0)?))
+}
 
 /// A line of a diff, and its number in the text that it is in.
 struct Line<'a> {
@@ -45,6 +228,12 @@ pub fn hunk(line: &str) -> Option<(usize, usize)> {
     let (new, _) = rest.split_once(" @@")?;
     let first = |range: &str| range.split(',').next()?.parse().ok();
     Some((first(old)?, first(new)?))
+}
+
+/// What git says of the place of a hunk: the function that it is in. Empty for other lines.
+pub fn heading_of(line: &str) -> &str {
+    let heading = hunk(line).and_then(|_| line.get(3..)?.split_once(" @@ "));
+    heading.map_or("", |(_, heading)| heading)
 }
 
 /// Draws the lines of the hunks of one file. Lines before the first hunk are those of a new file.
@@ -227,6 +416,51 @@ mod tests {
         assert_eq!(hunk("@@ -1 +1 @@"), Some((1, 1)));
         for other in ["@@ -x +1 @@", "@@", "-@@ -1 +1 @@", "@@ -1 +1"] {
             assert_eq!(hunk(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn files_of_a_diff_by_git_are_told_apart_also_where_their_lines_look_like_headers() {
+        let text = "diff --git a/src/a b.rs b/src/a b.rs\nindex 1..2 100644\n--- a/src/a b.rs\t\n+++ b/src/a b.rs\t\n\
+                    @@ -1,2 +1,2 @@ fn x\n--- a/y\n++++ b/y\n diff --git a/z b/z\n@@ -9 +9 @@\n-a\n\\ No newline at end of file\n+b\n\
+                    diff --git a/new b/new\nnew file mode 100755\nindex 0..1\n--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+x\n\
+                    diff --git a/gone b/gone\ndeleted file mode 100644\n--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n\
+                    diff --git a/old b/later\nsimilarity index 100%\nrename from old\nrename to later\n\
+                    diff --git a/p.png b/p.png\nBinary files a/p.png and b/p.png differ\n\
+                    diff --git a/run b/run\nold mode 100644\nnew mode 100755\n\
+                    diff --git \"a/\\303\\244\\\"\" \"b/\\303\\244\\\"\"\nnew file mode 100644\n";
+        let files = parse_git(text);
+        let shown: Vec<String> =
+            files.iter().map(|file| format!("{}  {}", file.path.display(), file.counts())).collect();
+        let expected = [
+            "src/a b.rs  -2 +2 lines",
+            "new  new, -0 +1 lines",
+            "gone  deleted, -1 +0 lines",
+            "later  renamed from old",
+            "p.png  binary",
+            "run  mode 100755",
+            "ä\"  new",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(files[0].hunks(), [0..4, 4..8]);
+        assert_eq!(files[0].lines[1], "--- a/y");
+    }
+
+    #[test]
+    fn a_hunk_is_taken_back_if_the_text_is_as_the_hunk_left_it() {
+        let lines = |text: &str| -> Vec<String> { text.lines().map(str::to_owned).collect() };
+        for (new, hunk, old) in [
+            ("a\nB\nc\n", "@@ -1,3 +1,3 @@ x\n a\n-b\n+B\n c", "a\nb\nc\n"),
+            ("a\n", "@@ -1,2 +1 @@\n a\n-b", "a\nb\n"),
+            ("a\nb", "@@ -1 +1,2 @@\n-a\n\\ No newline at end of file\n+a\n+b\n\\ No newline at end of file", "a"),
+            ("a\nc\n", "@@ -2 +1,0 @@\n-b", "a\nb\nc\n"),
+            ("", "@@ -1,2 +0,0 @@\n-a\n-b", "a\nb\n"),
+            ("x\ny\n", "+x\n+y", ""),
+        ] {
+            assert_eq!(take_back(new, &lines(hunk)).as_deref(), Ok(old), "{hunk}");
+        }
+        for (new, hunk) in [("a\n", "@@ -1 +1 @@\n-a\n+b"), ("", "@@ -9 +9 @@\n-a\n+b"), ("b", "@@ -1 +1 @@\n-a\n+b")] {
+            assert!(take_back(new, &lines(hunk)).is_err(), "{hunk}");
         }
     }
 }

@@ -149,6 +149,13 @@ pub const KEY_ACTIONS: &[KeyActionSpec] = &[
     ),
     spec(KeyAction::View(ViewName::Wall), "wall", AGENTS, &["alt+w", "leader w"], "the wall: all agents as live tiles"),
     spec(
+        KeyAction::View(ViewName::Review),
+        "review",
+        AGENTS,
+        &["alt+r", "leader r"],
+        "what this agent has changed: review, comment, land",
+    ),
+    spec(
         KeyAction::View(ViewName::Compare),
         "compare",
         AGENTS,

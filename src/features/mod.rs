@@ -6,6 +6,7 @@
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
 mod notify_hooks;
+mod review;
 mod search_index;
 mod shell_commands;
 mod user_tools;
@@ -14,8 +15,11 @@ mod web_fetch;
 
 use std::process::ExitCode;
 
+use crate::base::id::AgentId;
 use crate::commands::CommandSpec;
+use crate::domain::change::ViewName;
 use crate::repl::component::Component;
+use crate::repl::terminals::views::Content;
 use crate::tools::ToolSpec;
 
 /// What a feature adds to the program.
@@ -25,9 +29,17 @@ pub struct Feature {
     pub commands: &'static [&'static CommandSpec],
     /// Tools for models. Each is a command, or a call that the component carries out.
     pub tools: &'static [&'static ToolSpec],
+    pub views: &'static [ViewSpec],
     /// Makes its component.
     pub component: Option<fn() -> Box<dyn Component>>,
     pub helper: Option<Helper>,
+}
+
+/// A view that a terminal shows in place of a conversation.
+pub struct ViewSpec {
+    pub name: ViewName,
+    /// About this agent.
+    pub open: fn(AgentId) -> Box<dyn Content>,
 }
 
 /// A mode in which the program helps another of its processes.
@@ -39,7 +51,7 @@ pub struct Helper {
 
 impl Feature {
     const fn new(name: &'static str) -> Self {
-        Self { name, commands: &[], tools: &[], component: None, helper: None }
+        Self { name, commands: &[], tools: &[], views: &[], component: None, helper: None }
     }
 }
 
@@ -51,6 +63,8 @@ pub const FEATURES: &[Feature] = &[
     notify_hooks::FEATURE,
     // Commands that a person runs with `!`.
     shell_commands::FEATURE,
+    // What agents have changed: a view to read, comment and land it.
+    review::FEATURE,
     // The full-text index of conversations, kept between turns.
     search_index::FEATURE,
     // Pages of the web, as text for models.

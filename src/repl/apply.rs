@@ -23,7 +23,6 @@ use crate::repl::openings::NewHere;
 use crate::repl::terminals::toggle_raw;
 use crate::repl::{Repl, Terminals, Turn};
 use crate::store::input_line;
-use crate::team::changes::{changes, not_shown};
 use crate::team::instruction_file;
 
 impl Repl {
@@ -209,12 +208,12 @@ impl Repl {
         }
     }
 
-    /// Shows the changes of an agent: at once or, in a worktree, when git has compared it.
+    /// Shows the changes of an agent: to be reviewed at a terminal, elsewhere as a text.
     fn show_diff(&mut self, origin: Origin, shown_at: AgentId, agent: AgentId) -> Result<()> {
-        if self.jobs.diff(&mut self.core, origin, shown_at, agent)? {
-            return Ok(());
+        match self.terminals.show_review(&mut self.core, origin, agent) {
+            true => Ok(()),
+            false => self.jobs.diff(&mut self.core, origin, shown_at, agent),
         }
-        self.show_text(origin, shown_at, |repl| diff_of(&repl.core, agent))
     }
 
     fn show_text(
@@ -327,21 +326,6 @@ fn answer(core: &mut Core, agent_id: AgentId, question: u64, decision: &Decision
     }
     let answered = core.with_agent(agent_id, |agent, context| agent.answer(question, decision, context));
     answered.map(drop).ok_or_else(agent_gone)
-}
-
-/// What the tools of an agent changed in files, as a text.
-fn diff_of(core: &Core, agent: AgentId) -> Result<String> {
-    let label = core.roster().label_of(agent);
-    let snapshots = core.agent(agent).ok_or_else(agent_gone)?.inputs.environment.snapshots.clone();
-    let snapshots = snapshots.ok_or_else(|| Error::usage("nothing is kept without a data directory"))?;
-    let found = changes(core.store(), &snapshots, agent, MessageId(0), None)?;
-    let mut text = match found.len() {
-        0 => format!("no tool of {label} has changed a file"),
-        count => format!("{label} has changed {}", counted(count, "file", "files")),
-    };
-    found.iter().for_each(|diff| text.push_str(&diff.to_string()));
-    text.push_str(&not_shown(core.store(), agent)?);
-    Ok(text)
 }
 
 /// The file to which a person's instructions are added.

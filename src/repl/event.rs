@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::base::error::Result;
-use crate::base::id::{AgentId, ClientId};
+use crate::base::id::{AgentId, ClientId, TerminalId};
 use crate::domain::drafts::DraftSlot;
 use crate::domain::flow::Origin;
 use crate::domain::mcp::ClientServer;
@@ -68,6 +68,11 @@ pub enum Event {
     ClientJobEnded {
         client: ClientId,
         outcome: Result<String>,
+    },
+    /// A task that a terminal asked for has ended: what was noted about it.
+    JobReported {
+        terminal: TerminalId,
+        text: String,
     },
     /// A client receives the commands of an agent, which has these servers of tools as long as it does.
     CommandsBegun {

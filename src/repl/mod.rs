@@ -39,7 +39,7 @@ mod staged;
 mod start;
 mod steer;
 mod stop;
-mod terminals;
+pub(crate) mod terminals;
 pub(crate) mod timeout;
 mod tool_requests;
 mod trace;

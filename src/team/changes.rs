@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
+use crate::base::text::counted;
+use crate::domain::diff::FileDiff;
 use crate::domain::file_change::FileState;
 use crate::store::Store;
+use crate::tools::branch_diff::{self, BranchDiff};
 use crate::tools::diff::Summary;
 use crate::tools::snapshots::Snapshots;
+use crate::tools::{Environment, Job, Outcome};
 
 /// Lines of the diff of one file.
 const MOST_LINES: usize = 400;
@@ -19,25 +24,16 @@ const MOST_FILES: usize = 100;
 /// Maximum calls with unknown changes that are named.
 const MOST_FLAWS: usize = 10;
 
-/// The change of one file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileDiff {
-    pub path: PathBuf,
-    /// `-1 +2 lines`, or why there is no diff.
-    pub counts: String,
-    /// As in the question of `edit_file`.
-    pub lines: Vec<String>,
-}
+/// A file, and its states before and after the changes of an agent.
+pub type ChangedFile = (PathBuf, FileState, FileState);
 
-/// The changes of an agent's tools from one message on and before another, without those that were undone. Blocks while
-/// files are read.
-pub fn changes(
+/// The files that an agent's tools changed from one message on and before another, without what was undone.
+pub fn changed_files(
     store: &Store,
-    snapshots: &Snapshots,
     agent: AgentId,
     from: MessageId,
     before: Option<MessageId>,
-) -> Result<Vec<FileDiff>> {
+) -> Result<Vec<ChangedFile>> {
     let steps = store.file_steps(agent, from)?;
     let is_meant = |message: MessageId| before.is_none_or(|before| message < before);
     let mut files: BTreeMap<PathBuf, (FileState, FileState)> = BTreeMap::new();
@@ -49,31 +45,73 @@ pub fn changes(
     }
     files.retain(|_, (before, after)| before != after && !matches!(before, FileState::Directory { .. }));
     files.retain(|_, (before, after)| *before != FileState::Absent || !matches!(after, FileState::Directory { .. }));
-    let diffs = files.iter().enumerate().map(|(at, (path, (before, after)))| match at < MOST_FILES {
+    Ok(files.into_iter().map(|(path, (before, after))| (path, before, after)).collect())
+}
+
+/// Compares the states of files. Blocks while they are read.
+pub fn compare(snapshots: &Snapshots, files: &[ChangedFile]) -> Vec<FileDiff> {
+    let diffs = files.iter().enumerate().map(|(at, (path, before, after))| match at < MOST_FILES {
         true => diff(snapshots, path, before, after),
-        false => FileDiff { path: path.clone(), counts: "not compared".into(), lines: Vec::new() },
+        false => FileDiff { path: path.clone(), about: "not compared".into(), ..FileDiff::default() },
     });
-    Ok(diffs.collect())
+    diffs.collect()
 }
 
-impl fmt::Display for FileDiff {
-    /// Begins with a line end.
+/// What is needed to find out what an agent has changed, on a thread.
+pub struct ChangeSource {
+    pub label: String,
+    /// Its worktree, and the environment for git.
+    pub worktree: Option<(PathBuf, Arc<Environment>)>,
+    pub files: Vec<ChangedFile>,
+    pub snapshots: Option<Snapshots>,
+    /// See [`not_shown`].
+    pub not_shown: String,
+}
+
+/// What an agent has changed.
+pub struct AgentChanges {
+    pub heading: String,
+    /// The branch that its worktree left.
+    pub target: Option<String>,
+    /// Where the files are, if their paths are relative.
+    pub root: Option<PathBuf>,
+    pub files: Vec<FileDiff>,
+    /// Those that its tools changed outside of its worktree.
+    pub elsewhere: Vec<FileDiff>,
+    /// What is not known.
+    pub not_shown: String,
+}
+
+impl ChangeSource {
+    /// Compares the worktree with the branch that it left, or the files with what they were.
+    pub fn read(self, job: &Job) -> Outcome<AgentChanges> {
+        let Self { label, worktree, mut files, snapshots, not_shown } = self;
+        let is_outside = |path: &Path| worktree.as_ref().is_none_or(|(root, _)| !path.starts_with(root));
+        files.retain(|(path, ..)| is_outside(path));
+        let of_tools = snapshots.map(|snapshots| compare(&snapshots, &files)).unwrap_or_default();
+        if let Some((root, environment)) = worktree {
+            let BranchDiff { heading, target, files } = branch_diff::diff(&root, &environment, job)?;
+            let (target, root) = (Some(target), Some(root));
+            return Ok(AgentChanges { heading, target, root, files, elsewhere: of_tools, not_shown });
+        }
+        let heading = match of_tools.len() {
+            0 => format!("no tool of {label} has changed a file"),
+            count => format!("{label} has changed {}", counted(count, "file", "files")),
+        };
+        Ok(AgentChanges { heading, target: None, root: None, files: of_tools, elsewhere: Vec::new(), not_shown })
+    }
+}
+
+impl fmt::Display for AgentChanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\n{}  {}", self.path.display(), self.counts)?;
-        self.lines.iter().try_for_each(|line| write!(f, "\n  {line}"))
+        f.write_str(&self.heading)?;
+        self.files.iter().try_for_each(|file| file.fmt(f))?;
+        if !self.elsewhere.is_empty() {
+            f.write_str("\noutside of the worktree:")?;
+        }
+        self.elsewhere.iter().try_for_each(|file| file.fmt(f))?;
+        f.write_str(&self.not_shown)
     }
-}
-
-/// The changes of an agent's tools outside of its worktree, and calls whose changes are unknown, as lines after a diff.
-pub fn other_changes(store: &Store, snapshots: &Snapshots, agent: AgentId, worktree: &Path) -> Result<String> {
-    let mut found = changes(store, snapshots, agent, MessageId(0), None)?;
-    found.retain(|diff| !diff.path.starts_with(worktree));
-    let mut text = String::new();
-    if !found.is_empty() {
-        text.push_str("\noutside of the worktree:");
-        found.iter().for_each(|diff| text.push_str(&diff.to_string()));
-    }
-    Ok(text + &not_shown(store, agent)?)
 }
 
 /// The calls of an agent whose changes are unknown, as lines after a diff.
@@ -97,17 +135,16 @@ fn diff(snapshots: &Snapshots, path: &Path, before: &FileState, after: &FileStat
         FileState::Absent | FileState::Directory { .. } => Some(String::new()),
         state => String::from_utf8(snapshots.content_at(path, state)?).ok(),
     };
-    let (counts, lines) = match (text(before), text(after)) {
-        (Some(old), Some(new)) => {
-            let summary = Summary::new(&old, &new, MOST_LINES);
-            (summary.counts(), summary.lines)
-        }
-        _ => ("not text, too large, or no longer there".into(), Vec::new()),
-    };
     let what = match (before, after) {
-        (FileState::Absent, _) => "new, ",
-        (_, FileState::Absent) => "deleted, ",
+        (FileState::Absent, _) => "new",
+        (_, FileState::Absent) => "deleted",
         _ => "",
     };
-    FileDiff { path: path.into(), counts: format!("{what}{counts}"), lines }
+    let (Some(old), Some(new)) = (text(before), text(after)) else {
+        let why = "not text, too large, or no longer there";
+        let about = if what.is_empty() { why.to_owned() } else { format!("{what}, {why}") };
+        return FileDiff { path: path.into(), about, ..FileDiff::default() };
+    };
+    let Summary { removed, added, lines } = Summary::new(&old, &new, MOST_LINES);
+    FileDiff { path: path.into(), about: what.into(), removed, added, lines }
 }

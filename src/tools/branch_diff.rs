@@ -13,17 +13,28 @@ use super::snapshots::MOST_IN_INDEX;
 use super::worktree::{Left, branch_of};
 use super::{Environment, Job, Outcome};
 use crate::base::beneath::copy;
+use crate::domain::diff::{FileDiff, parse_git};
 use crate::sandbox;
 
 /// The most bytes of a diff that are shown.
-const MAX_DIFF: usize = 256 << 10;
+const MAX_DIFF: usize = 4 << 20;
+
+/// What was done in a worktree.
+pub struct BranchDiff {
+    /// Which branch, and since when.
+    pub heading: String,
+    /// The branch that it left.
+    pub target: String,
+    /// Their paths are relative to the worktree.
+    pub files: Vec<FileDiff>,
+}
 
 /// The diff of the worktree at `root`.
-pub fn diff(root: &Path, env: &Environment, job: &Job) -> Outcome<String> {
+pub fn diff(root: &Path, env: &Environment, job: &Job) -> Outcome<BranchDiff> {
     compare(root, env, job).map_err(|why| format!("cannot compare {}: {why}", root.display()))
 }
 
-fn compare(root: &Path, env: &Environment, job: &Job) -> Result<String, String> {
+fn compare(root: &Path, env: &Environment, job: &Job) -> Result<BranchDiff, String> {
     let common = sandbox::git_directory(root).ok_or("it is no longer part of a repository")?;
     let mut git = Git::to_remove(root, env, job).without_filters(root)?;
     let (base, target) = base(root, &git)?;
@@ -44,15 +55,18 @@ fn compare(root: &Path, env: &Environment, job: &Job) -> Result<String, String> 
         ];
         git.run(root, &["-c", "core.safecrlf=false", "add", "--all"])?;
         git.max_output = MAX_DIFF;
-        let options = ["diff", "--cached", "--no-ext-diff", "--no-textconv", "--no-color", "--stat", "--patch"];
-        git.run(root, &[&["-c", "core.quotePath=false"], &options[..], &[&base]].concat())
+        let prefixes = ["--src-prefix=a/", "--dst-prefix=b/"];
+        let options = ["diff", "--cached", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "--patch"];
+        git.run(root, &[&["-c", "core.quotePath=false"], &options[..], &prefixes, &[&base]].concat())
     });
     drop(fs::remove_dir_all(&place));
     let (branch, short) = (branch_of(root), base.get(..7).unwrap_or(&base));
-    Ok(match compared? {
-        diff if diff.is_empty() => format!("nothing has changed since {branch} left {target} at {short}"),
-        diff => format!("{branch} since it left {target} at {short}, with uncommitted changes:\n{diff}"),
-    })
+    let files = parse_git(&compared?);
+    let heading = match files.is_empty() {
+        true => format!("nothing has changed since {branch} left {target} at {short}"),
+        false => format!("{branch} since it left {target} at {short}, with uncommitted changes"),
+    };
+    Ok(BranchDiff { heading, target, files })
 }
 
 /// The commit at which the worktree's branch began, and the branch. Later landings, and merges from there, are not part

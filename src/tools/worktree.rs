@@ -25,6 +25,8 @@ use crate::base::file;
 const POINTER: &[u8; 42] = b"version https://git-lfs.github.com/spec/v1";
 /// Maximum files that are checked.
 const MOST_POINTERS: usize = 20;
+/// Who makes a commit that only keeps something: the person need not have a name.
+const IDENTITY: [&str; 4] = ["-c", "user.name=polylogue", "-c", "user.email=polylogue@localhost"];
 /// Maximum submodules named in a message.
 const MOST_NAMED: usize = 5;
 
@@ -207,6 +209,34 @@ pub fn remove(root: &Path, env: &Environment, job: &Job) -> Outcome<String> {
         Ok(_) => Ok(format!("removed the worktree {shown}, which had no changes")),
         Err(why) => Err(format!("cannot remove the worktree {shown}: {why}")),
     }
+}
+
+/// Discarded work is kept so long, as a ref.
+const KEPT_DAYS: i64 = 30;
+/// Where those refs are.
+const DISCARDED: &str = "refs/polylogue/discarded";
+
+/// Removes the worktree at `root` with all that is in it. Its last state is kept as a ref, which the message names.
+pub fn discard(root: &Path, unix_ms: i64, env: &Environment, job: &Job) -> Outcome<String> {
+    let git = Git::to_remove(root, env, job).without_filters(root)?;
+    let (branch, now) = (branch_of(root), unix_ms / 1000);
+    let common = PathBuf::from(git.run(root, &["rev-parse", "--path-format=absolute", "--git-common-dir"])?);
+    git.run(root, &["-c", "core.safecrlf=false", "add", "--all"])?;
+    let (tree, head) = (git.run(root, &["write-tree"])?, git.run(root, &["rev-parse", "HEAD"])?);
+    let message = format!("{branch} as it was discarded");
+    let commit = git.run(root, &[&IDENTITY[..], &["commit-tree", &tree, "-p", &head, "-m", &message]].concat())?;
+    let name = branch.rsplit_once('/').map_or(branch.as_str(), |(_, name)| name);
+    let kept = format!("{DISCARDED}/{name}-{now}");
+    git.run(root, &["update-ref", &kept, &commit])?;
+    for old in git.run(&common, &["for-each-ref", "--format=%(refname)", DISCARDED])?.lines() {
+        let at = old.rsplit_once('-').and_then(|(_, at)| at.parse::<i64>().ok());
+        if at.is_some_and(|at| at < now - KEPT_DAYS * 24 * 60 * 60) {
+            git.run(&common, &["update-ref", "-d", old])?;
+        }
+    }
+    git.run(&common, &["worktree", "remove", "--force", &root.to_string_lossy()])?;
+    git.run(&common, &["branch", "-D", &branch])?;
+    Ok(format!("discarded {branch}; for {KEPT_DAYS} days git branch NAME {kept} brings it back"))
 }
 
 fn kept_message(root: &Path, why: &str) -> String {

@@ -175,9 +175,12 @@ fn a_diff_has_what_was_committed_and_what_was_not_and_changes_nothing() {
     let objects = || git(&repo, &["count-objects"]);
     let before = (objects(), git(&root, &["status", "--porcelain"]));
     app.enter("/diff");
-    for expected in ["since it left main", "-one", "+two", "+three", "not shown: changes by bash outside of"] {
+    for expected in ["since it left main", "-one", "+two", "not shown: changes by bash outside of"] {
         app.turn_until(expected, |app| app.screen_text().replace("\n  ", " ").contains(expected));
     }
+    app.type_bytes(b"J");
+    assert_shows(&mut app, "+three");
+    app.escape();
     assert_eq!((objects(), git(&root, &["status", "--porcelain"])), before);
     assert_eq!(worktrees(&app), std::slice::from_ref(&root));
     fs::remove_file(root.join("src/new")).unwrap();

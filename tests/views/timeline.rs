@@ -150,7 +150,7 @@ fn files_are_brought_back_to_before_a_message_and_compared_between_two() {
     assert_shows(&mut app, "undone");
     app.escape();
     app.enter("/diff");
-    assert_shows(&mut app, "agent 0 has changed 1 file");
+    app.turn_until("compared", |app| app.screen_text().contains("agent 0 has changed 1 file"));
     assert_shows(&mut app, "+one");
 }
 

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Result};
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, MessageId};
 use crate::domain::file_change::FileStep;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
+use crate::team::changes::{ChangeSource, changed_files, not_shown};
 use crate::tools::snapshots::Snapshots;
 
 /// The copies of files before their changes.
@@ -51,4 +52,19 @@ pub(in crate::repl) fn worktree_of(core: &Core, agent: AgentId) -> Option<PathBu
     }
     let directory = core.store.agent(agent).ok()??.directory?;
     core.factory.environments.worktree_around(Path::new(&directory)).filter(|root| root.exists())
+}
+
+/// What is needed to find out what an agent has changed.
+pub(crate) fn changes_of(core: &mut Core, agent: AgentId) -> Result<ChangeSource> {
+    let worktree = worktree_of(core, agent);
+    let kept = snapshots(core);
+    let snapshots = if worktree.is_some() { kept.ok() } else { Some(kept?) };
+    let environment = core.factory.environments.usual().environment;
+    Ok(ChangeSource {
+        label: core.roster.label_of(agent),
+        worktree: worktree.map(|root| (root, environment)),
+        files: changed_files(&core.store, agent, MessageId(0), None)?,
+        snapshots,
+        not_shown: not_shown(&core.store, agent)?,
+    })
 }

@@ -9,7 +9,7 @@ pub(super) mod begin;
 pub(super) mod context_lengths;
 pub(super) mod delete;
 pub(super) mod drafts;
-pub(in crate::repl) mod file_steps;
+pub(crate) mod file_steps;
 pub(crate) mod files;
 pub(super) mod limits;
 pub(super) mod log;

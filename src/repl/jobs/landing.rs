@@ -1,8 +1,8 @@
 //! `/land` and `/diff` of agents that work in a git worktree.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::agent::State;
+use crate::agent::{Agent, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::file_change::LandRequest;
@@ -12,8 +12,7 @@ use crate::repl::core::{Core, drafts, file_steps};
 use crate::repl::event::Event;
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::tasks::Kind;
-use crate::team::changes::other_changes;
-use crate::tools::{Job, branch_diff, landing};
+use crate::tools::{Job, landing, worktree};
 
 impl Jobs {
     /// Brings the work in the worktree of an agent, which may have been killed, to the branch that it left.
@@ -25,18 +24,7 @@ impl Jobs {
         agent: AgentId,
         request: LandRequest,
     ) -> Result<()> {
-        let label = core.roster().label_of(agent);
-        let none = || Error::usage(format!("{label} does not work in a git worktree of its own (/fork --worktree)"));
-        let root = file_steps::worktree_of(core, agent).ok_or_else(none)?;
-        let is_busy = |id: &AgentId| core.agent(*id).is_some_and(|agent| agent.state() != State::Idle);
-        let there = core.roster().iter().filter(|agent| agent.inputs.environment.worktree.as_ref() == Some(&root));
-        if let Some(busy) = there.map(|agent| agent.id()).find(is_busy) {
-            let label = core.roster().label_of(busy);
-            return Err(Error::usage(format!("{label} is at work in the worktree: wait, or press Esc there")));
-        }
-        if self.tasks.is_running_in(Kind::Land, &root) {
-            return Err(Error::usage("merge already in progress"));
-        }
+        let root = self.own_worktree(core, agent)?;
         let environment = core.factory_mut().environments.usual().environment;
         let line = line_of(core, shown_at, agent, &request);
         let (task, there) = ((Kind::Land, agent, Some(root.clone())), root.clone());
@@ -49,27 +37,54 @@ impl Jobs {
         })
     }
 
-    /// Compares the worktree of an agent with its base; false if the agent works in none.
+    /// Throws the worktree of an agent away, and the agents that work there.
+    pub(super) fn discard(&mut self, core: &mut Core, origin: Origin, shown_at: AgentId, agent: AgentId) -> Result<()> {
+        let root = self.own_worktree(core, agent)?;
+        let (environment, now) = (core.factory_mut().environments.usual().environment, core.clock().unix_ms());
+        let (task, there) = ((Kind::Discard, agent, Some(root.clone())), root.clone());
+        let work = move |job: &Job| worktree::discard(&there, now, &environment, job);
+        self.tasks.spawn(core, task, work, move |_, core, outcome| {
+            let at = agents_in(core, &root);
+            let shown_at = core.roster().parent(shown_at).filter(|_| at.contains(&shown_at)).unwrap_or(shown_at);
+            let discarded = outcome.map_err(Error::usage).and_then(|text| {
+                core.factory_mut().environments.forget_origin(&root);
+                at.into_iter().try_for_each(|there| core.kill(there, false))?;
+                Ok(text)
+            });
+            report(core, origin, shown_at, "", discarded);
+        })
+    }
+
+    /// The worktree of an agent, in which no agent is at work and nothing is done meanwhile.
+    fn own_worktree(&self, core: &Core, agent: AgentId) -> Result<PathBuf> {
+        let label = core.roster().label_of(agent);
+        let none = || Error::usage(format!("{label} does not work in a git worktree of its own (/fork --worktree)"));
+        let root = file_steps::worktree_of(core, agent).ok_or_else(none)?;
+        let is_busy = |id: &AgentId| core.agent(*id).is_some_and(|agent| agent.state() != State::Idle);
+        if let Some(busy) = agents_in(core, &root).into_iter().find(is_busy) {
+            let label = core.roster().label_of(busy);
+            return Err(Error::usage(format!("{label} is at work in the worktree: wait, or press Esc there")));
+        }
+        if [Kind::Land, Kind::Discard].iter().any(|kind| self.tasks.is_running_in(*kind, &root)) {
+            return Err(Error::usage("merge already in progress"));
+        }
+        Ok(root)
+    }
+
+    /// Finds out what an agent has changed, and reports it as a text.
     pub(in crate::repl) fn diff(
         &mut self,
         core: &mut Core,
         origin: Origin,
         shown_at: AgentId,
         agent: AgentId,
-    ) -> Result<bool> {
-        let Some(root) = file_steps::worktree_of(core, agent) else { return Ok(false) };
-        let elsewhere = match file_steps::snapshots(core) {
-            Ok(snapshots) => other_changes(core.store(), &snapshots, agent, &root)?,
-            Err(_) => String::new(),
-        };
-        let environment = core.factory_mut().environments.usual().environment;
-        let task = (Kind::Diff, agent, Some(root.clone()));
-        let work = move |job: &Job| branch_diff::diff(&root, &environment, job);
+    ) -> Result<()> {
+        let source = file_steps::changes_of(core, agent)?;
+        let task = (Kind::Diff, agent, source.worktree.as_ref().map(|(root, _)| root.clone()));
+        let work = move |job: &Job| Ok(source.read(job)?.to_string());
         self.tasks.spawn(core, task, work, move |_, core, outcome| {
-            let outcome = outcome.map(|text| format!("{text}{elsewhere}")).map_err(Error::usage);
-            report(core, origin, shown_at, "", outcome);
-        })?;
-        Ok(true)
+            report(core, origin, shown_at, "", outcome.map_err(Error::usage));
+        })
     }
 
     fn on_landed(&mut self, core: &mut Core, agent: AgentId, root: PathBuf, shown_at: AgentId) {
@@ -82,18 +97,35 @@ impl Jobs {
     }
 }
 
+/// The agents that work in a worktree.
+fn agents_in(core: &Core, root: &Path) -> Vec<AgentId> {
+    let is_there = |agent: &&Agent| agent.inputs.environment.worktree.as_deref() == Some(root);
+    core.roster().iter().filter(is_there).map(Agent::id).collect()
+}
+
 /// Shows a person or a client the outcome of a task. If it failed, the typed line becomes the draft again, unless it is
 /// empty; a client still has it.
 pub(super) fn report(core: &mut Core, origin: Origin, shown_at: AgentId, line: &str, outcome: Result<String>) {
     match (origin, outcome) {
         (Origin::Client(client), outcome) => core.emit(Event::ClientJobEnded { client, outcome }),
-        (_, Ok(text)) => core.note(shown_at, LineKind::Note, &text),
+        (origin, Ok(text)) => {
+            core.note(shown_at, LineKind::Note, &text);
+            notify_view(core, origin, text);
+        }
         (_, Err(error)) => {
             if !line.is_empty() {
                 drafts::return_refused(core, shown_at, origin, line);
             }
             core.note(shown_at, LineKind::Error, &error.message);
+            notify_view(core, origin, error.message);
         }
+    }
+}
+
+/// A view hides the notes of conversations.
+fn notify_view(core: &mut Core, origin: Origin, text: String) {
+    if let Some(terminal) = origin.terminal() {
+        core.emit(Event::JobReported { terminal, text });
     }
 }
 

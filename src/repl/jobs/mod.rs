@@ -53,7 +53,8 @@ use titles::Titles;
 use worktree::UnusedWorktree;
 
 /// The tasks that the end of the program waits for.
-const AWAITED: [Kind; 5] = [Kind::AddWorktree, Kind::RemoveWorktree, Kind::Land, Kind::Diff, Kind::Export];
+const AWAITED: [Kind; 6] =
+    [Kind::AddWorktree, Kind::RemoveWorktree, Kind::Land, Kind::Discard, Kind::Diff, Kind::Export];
 
 #[derive(Default)]
 pub(super) struct Jobs {
@@ -78,6 +79,8 @@ impl Jobs {
         match job {
             FileJob::Undo { agent, request } => self.undo(core, origin, shown_at, agent, request),
             FileJob::Land { agent, request } => self.land(core, origin, shown_at, agent, request),
+            FileJob::TakeBack { agent, path, hunk } => self.take_back(core, origin, shown_at, agent, (path, hunk)),
+            FileJob::Discard(agent) => self.discard(core, origin, shown_at, agent),
             FileJob::Export { path, is_json } => self.export(core, origin, shown_at, path, is_json),
         }
     }

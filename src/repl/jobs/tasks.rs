@@ -13,6 +13,7 @@ pub(super) enum Kind {
     AddWorktree,
     Connect,
     Diff,
+    Discard,
     Export,
     FindSkills,
     Land,

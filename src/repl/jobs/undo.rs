@@ -1,9 +1,11 @@
 //! Restores files that tools of agents have changed. Files are read and written on a thread; the loop stores the
 //! result.
 
+use std::path::PathBuf;
+
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
-use crate::domain::file_change::UndoRequest;
+use crate::domain::file_change::{FileStep, UNDO, UndoRequest};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::{Core, file_steps};
@@ -57,6 +59,33 @@ impl Jobs {
                 let shown_at = if core.agent(agent).is_some() { agent } else { shown_at };
                 core.note(shown_at, LineKind::Note, text);
             }
+            report(core, origin, shown_at, "", undone);
+        })
+    }
+
+    /// Takes back one hunk of what an agent has changed. `/undo --redo` brings it back.
+    pub(super) fn take_back(
+        &mut self,
+        core: &mut Core,
+        origin: Origin,
+        shown_at: AgentId,
+        agent: AgentId,
+        (path, hunk): (PathBuf, Vec<String>),
+    ) -> Result<()> {
+        core.require_idle(agent)?;
+        if self.tasks.is_running(Kind::Undo, agent) {
+            return Err(Error::usage("an undo of this agent is under way: wait until it is done"));
+        }
+        let snapshots = file_steps::snapshots(core)?;
+        let before = core.store().last_own_message(agent)?;
+        let (kept, file, step) = (snapshots.clone(), path.clone(), FileStep::new(agent, UNDO));
+        let work = move |_: &Job| snapshots::take_back(&kept, step, before.0, &file, &hunk);
+        self.tasks.spawn(core, (Kind::Undo, agent, None), work, move |_, core, outcome| {
+            let outcome = outcome.unwrap_or_else(UndoOutcome::Failed);
+            let undone = conclude(core.store(), &snapshots, before, outcome, IN_CHAT).map(|undone| {
+                file_steps::tell_model(core, agent, undone.for_model);
+                format!("took one change of {} back (/undo --redo makes it again)", path.display())
+            });
             report(core, origin, shown_at, "", undone);
         })
     }

@@ -224,7 +224,8 @@ impl Jobs {
     }
 
     fn remove_worktree(&mut self, core: &mut Core, root: PathBuf, agent: AgentId) {
-        if core.roster().iter().any(|agent| agent.inputs.environment.worktree.as_ref() == Some(&root))
+        if !root.exists()
+            || core.roster().iter().any(|agent| agent.inputs.environment.worktree.as_ref() == Some(&root))
             || has_archived_agent(core, &root)
         {
             return;

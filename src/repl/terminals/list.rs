@@ -10,7 +10,7 @@ use crate::domain::key::KeyCode;
 const PAGE: isize = 10;
 
 #[derive(Debug)]
-pub(super) struct List<T> {
+pub(crate) struct List<T> {
     entries: Vec<T>,
     /// The indices of the entries that pass the filter, in the order of display.
     shown: Vec<usize>,

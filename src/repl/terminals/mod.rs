@@ -35,7 +35,7 @@ mod setup;
 mod status;
 mod terminal;
 mod unseen;
-mod views;
+pub(crate) mod views;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -351,6 +351,7 @@ impl Component for Terminals {
                 }
             }
             Event::TurnEnded { agent, .. } => self.on_turn_ended(core, *agent),
+            Event::JobReported { terminal, text } if self.shows_view(*terminal) => self.notify(*terminal, text.clone()),
             Event::Removed { agent, adopter, drafts, .. } => {
                 self.unseen.remove(*agent);
                 let showing = self.showing(&[*agent]);

@@ -61,31 +61,31 @@ pub(super) struct Painted {
 }
 
 /// The data of a frame besides the agent.
-pub(super) struct Painter<'a> {
-    pub size: (u16, u16),
-    pub spinner: u128,
-    pub notice: Option<String>,
+pub(crate) struct Painter<'a> {
+    pub(super) size: (u16, u16),
+    pub(super) spinner: u128,
+    pub(super) notice: Option<String>,
     /// How many notes above the reply were seen; `None` if they are not shown above the input.
-    pub asides: Option<u64>,
-    pub draft: Option<&'a Draft>,
-    pub reader: Reader,
+    pub(super) asides: Option<u64>,
+    pub(super) draft: Option<&'a Draft>,
+    pub(super) reader: Reader,
     /// The content of a conversation without messages.
-    pub overview: Vec<Row>,
-    pub screen_info: ScreenInfo<'a>,
-    pub activity: String,
+    pub(super) overview: Vec<Row>,
+    pub(super) screen_info: ScreenInfo<'a>,
+    pub(super) activity: String,
     /// The part of the question that the terminal has shown before.
-    pub question: Option<&'a QuestionView>,
-    pub question_keys: QuestionKeys,
+    pub(super) question: Option<&'a QuestionView>,
+    pub(super) question_keys: QuestionKeys,
     /// Keys are commands of vi.
-    pub is_vi_normal: bool,
+    pub(super) is_vi_normal: bool,
     /// The call that is selected, by the number of its line.
-    pub selected: Option<i64>,
+    pub(super) selected: Option<i64>,
     /// The open list.
-    pub popup: Option<&'a Popup>,
+    pub(super) popup: Option<&'a Popup>,
 }
 
 impl Painter<'_> {
-    pub fn paint(&self, agent: &Agent) -> Painted {
+    pub(super) fn paint(&self, agent: &Agent) -> Painted {
         let (columns, height) = (usize::from(self.size.0), usize::from(self.size.1));
         let most = if agent.question().is_some() { (height / 6).max(1) } else { (height / 3).max(1) };
         let (input, cursor) = self.input_rows(most);
@@ -123,7 +123,7 @@ impl Painter<'_> {
         }
     }
 
-    pub fn status_row(&self, agent: &Agent) -> Option<Row> {
+    pub(super) fn status_row(&self, agent: &Agent) -> Option<Row> {
         Some(self.row(self.screen_info.status.row(agent, self.size.0.into())))
     }
 
@@ -134,12 +134,12 @@ impl Painter<'_> {
     }
 
     /// The title of the window.
-    pub fn title(&self, agent: &Agent) -> String {
+    pub(super) fn title(&self, agent: &Agent) -> String {
         self.screen_info.separator.title(agent.question().is_some(), agent.view.is_spinning())
     }
 
     /// The icon of the window.
-    pub fn progress(&self, agent: &Agent) -> Progress {
+    pub(super) fn progress(&self, agent: &Agent) -> Progress {
         let separator = &self.screen_info.separator;
         match () {
             () if agent.question().is_some() || separator.asking.count > 0 => Progress::Asks,
@@ -159,7 +159,7 @@ impl Painter<'_> {
     }
 
     /// The last rows of the conversation, without blank ones around them.
-    pub fn last_rows(&self, agent: &Agent, height: u16) -> Vec<Row> {
+    pub(super) fn last_rows(&self, agent: &Agent, height: u16) -> Vec<Row> {
         let mut rows = self.text_rows(agent, height.into());
         let is_blank = |row: &Row| row.text().trim().is_empty();
         rows.truncate(rows.iter().rposition(|row| !is_blank(row)).map_or(0, |last| last + 1));
@@ -247,7 +247,7 @@ impl Painter<'_> {
 
     /// The question with the exact command or change: all of it, or a page if it does not fit. On a screen without room for
     /// that it cannot be answered.
-    pub fn question_rows(&self, pending: &PendingQuestion, room: usize, is_typing: bool) -> QuestionRows {
+    pub(super) fn question_rows(&self, pending: &PendingQuestion, room: usize, is_typing: bool) -> QuestionRows {
         let attention = Style::color(Color::Attention);
         let title = self.title_rows(pending);
         let page = self.question_page(pending, title.len(), room).filter(|_| is_large_enough_to_ask(self.size));
@@ -364,7 +364,7 @@ impl Painter<'_> {
     }
 
     /// The rows of a draft around its cursor, and the position of the cursor in them.
-    pub fn rows_of_draft(&self, draft: &Draft, most: usize) -> (Vec<Row>, (u16, usize)) {
+    pub(super) fn rows_of_draft(&self, draft: &Draft, most: usize) -> (Vec<Row>, (u16, usize)) {
         self.rows_of_layout(draft.layout(text_width(self.size.0)), most, Style::default())
     }
 

@@ -7,13 +7,13 @@ use crate::repl::terminals::list::List;
 use crate::repl::terminals::query::QueryLine;
 use crate::repl::terminals::question::Page;
 
-pub(super) struct Pane {
+pub(crate) struct Pane {
     columns: u16,
     height: usize,
     pub rows: Vec<Row>,
     hints: Vec<Row>,
     /// The part of the question that is shown.
-    pub page: Option<Page>,
+    pub(super) page: Option<Page>,
     pub has_whole_rules: bool,
     /// Column and row of the cursor, if it is in these rows.
     pub cursor: Option<(u16, u16)>,
@@ -40,7 +40,7 @@ impl Pane {
         self.rows.push(rule(title, self.columns));
     }
 
-    pub fn query(&mut self, query: &QueryLine, prompt: &str, color: Color) {
+    pub(super) fn query(&mut self, query: &QueryLine, prompt: &str, color: Color) {
         let (row, column) = query.row(prompt, color);
         self.cursor = Some((column, u16::try_from(self.rows.len()).unwrap_or(u16::MAX)));
         self.rows.push(row);

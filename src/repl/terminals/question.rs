@@ -24,14 +24,14 @@ pub(super) const SETTLING: Duration = Duration::from_millis(300);
 
 /// The start of a row of the question's text: a line, and the number of its row when it is wrapped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::repl) struct RowPosition {
+pub(crate) struct RowPosition {
     pub line: usize,
     row: usize,
 }
 
 /// Rows of a question's text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::repl) struct Page {
+pub(crate) struct Page {
     pub start: RowPosition,
     /// Where the next page starts; in the line after the last one at the end.
     pub end: RowPosition,

@@ -26,7 +26,7 @@ use crate::base::text::hex;
 use crate::domain::file_change::FileState;
 
 pub use journal::{Journal, OpenStep, Recorder};
-pub use restore::{Undo, UndoOutcome, check, finish_undo, undo};
+pub use restore::{Undo, UndoOutcome, check, finish_undo, take_back, undo};
 pub use tree::{MOST_IN_INDEX, watch};
 
 /// The directory of all of it in the data directory.
@@ -62,6 +62,13 @@ impl Snapshots {
             self.put(digest, &content)?;
         }
         Ok((state, !is_whole))
+    }
+
+    /// Keeps a text that a file is to have.
+    fn keep_text(&self, text: &str, mode: u32) -> io::Result<FileState> {
+        let digest = sha256(text);
+        self.put(&digest, text.as_bytes())?;
+        Ok(FileState::File { mode, digest, size: text.len() as u64 })
     }
 
     /// The content of a file or link, if it was kept.

@@ -13,9 +13,13 @@ use super::journal::Journal;
 use super::{MOST_KEPT, Snapshots, split};
 use crate::base::beneath::open_directory;
 use crate::base::clock::unix_ms;
+use crate::domain::diff;
 use crate::domain::file_change::{Conflict, FileChange, FileState, FileStep, Restore};
 use crate::tools::atomic_write::{make_directory, write_link, write_state};
 use crate::tools::file_access::reason;
+
+/// The permissions of a file that comes back, if they are not known.
+const NEW_FILE: u32 = 0o644;
 
 /// The changes to undo or to repeat.
 #[derive(Debug, Clone)]
@@ -128,6 +132,33 @@ pub fn undo(snapshots: &Snapshots, undo: Undo) -> UndoOutcome {
             UndoOutcome::Failed(format!("{why}{}", left.unwrap_or_default()))
         }
     }
+}
+
+/// Takes one hunk of a change of a file back, as an undo. A new file of which nothing is left is removed.
+pub fn take_back(
+    snapshots: &Snapshots,
+    step: FileStep,
+    message: i64,
+    path: &Path,
+    hunk: &[String],
+) -> Result<UndoOutcome, String> {
+    let shown = path.display();
+    let (from, is_too_large) = snapshots.keep(path).map_err(|error| format!("{shown}: {}", reason(&error)))?;
+    let text = match &from {
+        FileState::Absent => Some(String::new()),
+        _ if is_too_large => None,
+        from => snapshots.content(from).and_then(|content| String::from_utf8(content).ok()),
+    };
+    let text = text.ok_or_else(|| format!("{shown}: not text, or too large"))?;
+    let is_new = hunk.iter().all(|line| line.starts_with('+') || diff::hunk(line) == Some((0, 1)));
+    let text = diff::take_back(&text, hunk).map_err(|why| format!("{shown}: {why}"))?;
+    let mode = if let FileState::File { mode, .. } = &from { *mode } else { NEW_FILE };
+    let to = match is_new && text.is_empty() {
+        true => FileState::Absent,
+        false => snapshots.keep_text(&text, mode).map_err(|error| reason(&error))?,
+    };
+    let restores = vec![Restore { path: path.to_owned(), from, to }];
+    Ok(undo(snapshots, Undo { step, message, restores, conflicts: Vec::new(), skips: false }))
 }
 
 /// Completes an undo that another process began. Returns the step, and the files that others changed meanwhile.

@@ -26,14 +26,19 @@ use crate::base::text;
 use crate::domain::change::{Change, ViewName};
 use crate::domain::draft::Draft;
 use crate::domain::flow::Origin;
-use crate::domain::frame::{Color, Frame, Row, Style};
+use crate::domain::frame::{Color, Frame, Row, Style, StyledLine};
 use crate::domain::key::{Key, KeyCode};
+use crate::features::FEATURES;
 use crate::repl::core::Core;
-use crate::repl::terminals::list::{List, choice_row};
-use crate::repl::terminals::painter::{Painted, Painter, entry_hint};
-use crate::repl::terminals::pane::{Pane, ScrolledText, indented, joined};
+pub(crate) use crate::repl::terminals::list::List;
+use crate::repl::terminals::list::choice_row;
+pub(crate) use crate::repl::terminals::painter::Painter;
+use crate::repl::terminals::painter::{Painted, entry_hint};
+pub(crate) use crate::repl::terminals::pane::Pane;
+use crate::repl::terminals::pane::{ScrolledText, indented, joined};
 use crate::repl::terminals::query::QueryLine;
-use crate::repl::terminals::question::{Entry, Page};
+use crate::repl::terminals::question::Entry;
+pub(crate) use crate::repl::terminals::question::Page;
 use crate::repl::terminals::unseen::Unseen;
 use crate::repl::terminals::{Terminal, Terminals};
 use compare::CompareView;
@@ -47,6 +52,8 @@ use wall::WallView;
 
 /// Rows of a screen that a view may use for a text that is typed in it.
 const TEXT_ROWS: usize = 3;
+/// Rows of a notice in a view.
+const MOST_NOTICE_ROWS: usize = 6;
 /// Names of those to whom a text goes; more are counted.
 const MOST_NAMES: usize = 8;
 
@@ -58,7 +65,7 @@ pub(super) struct View {
 }
 
 /// What a view shows, and what keys mean in it.
-pub(in crate::repl) trait Content {
+pub(crate) trait Content {
     fn name(&self) -> ViewName;
 
     /// Reads again what it lists. False once it has done what it was for.
@@ -137,7 +144,7 @@ pub(in crate::repl) trait Content {
 }
 
 /// What is around a view at its terminal.
-pub(in crate::repl) struct Around<'a> {
+pub(crate) struct Around<'a> {
     /// The agents that have finished unseen.
     pub(super) unseen: &'a Unseen,
     /// The agent that the terminal shows.
@@ -162,7 +169,7 @@ enum Purpose {
 }
 
 /// What a key in a view does besides changing the view.
-pub(in crate::repl) enum ViewAct {
+pub(crate) enum ViewAct {
     Done,
     Close,
     /// Closes the view and shows this agent.
@@ -192,16 +199,21 @@ pub(in crate::repl) enum ViewAct {
     Notice(&'static str),
 }
 
-fn content_of(core: &Core, name: ViewName, focus: AgentId) -> Box<dyn Content> {
-    match name {
+/// `None` for a view of a feature that is not built in.
+fn content_of(core: &Core, name: ViewName, agent: AgentId) -> Option<Box<dyn Content>> {
+    Some(match name {
         ViewName::Inbox => Box::new(InboxView::default()),
         ViewName::Wall => Box::new(WallView::default()),
         ViewName::Search => Box::new(SearchView::default()),
         ViewName::Compare => Box::new(CompareView::default()),
         ViewName::Timeline => Box::new(TimelineView::default()),
         ViewName::Picker => Box::new(PickerView::default()),
-        ViewName::Setup => Box::new(SetupView::new(core, focus)),
-    }
+        ViewName::Setup => Box::new(SetupView::new(core, agent)),
+        name => {
+            let views = FEATURES.iter().flat_map(|feature| feature.views);
+            (views.into_iter().find(|view| view.name == name)?.open)(agent)
+        }
+    })
 }
 
 impl Deref for View {
@@ -267,8 +279,8 @@ impl Terminals {
         };
         let Some(terminal) = self.get(id) else { return Ok(()) };
         let is_shown = terminal.input.view.as_ref().is_some_and(|view| view.name() == name);
-        let view = (!is_shown).then(|| content_of(core, name, terminal.focus));
-        self.set_view(core, id, view);
+        let content = content_of(core, name, terminal.focus).filter(|_| !is_shown);
+        self.set_view(core, id, content);
         Ok(())
     }
 
@@ -278,7 +290,7 @@ impl Terminals {
         let is_without = core.agent(terminal.focus).is_some_and(|agent| agent.inputs.endpoint.is_none());
         if !core.store().is_read_only() && (is_without || is_wanted) {
             let setup = content_of(core, ViewName::Setup, terminal.focus);
-            self.set_view(core, id, Some(setup));
+            self.set_view(core, id, setup);
         }
     }
 
@@ -295,6 +307,14 @@ impl Terminals {
         let id = self.drawn_terminal(origin)?;
         self.set_view(core, id, Some(Box::new(CompareView::of(number))));
         Ok(())
+    }
+
+    /// Shows what an agent has changed. False if the terminal is not drawn on.
+    pub(in crate::repl) fn show_review(&mut self, core: &mut Core, origin: Origin, agent: AgentId) -> bool {
+        let content = content_of(core, ViewName::Review, agent);
+        let Some((id, content)) = self.drawn_terminal(origin).ok().zip(content) else { return false };
+        self.set_view(core, id, Some(content));
+        true
     }
 
     /// Lists all conversations. These changes are made to the one that the person chooses.
@@ -362,11 +382,11 @@ impl Terminals {
         let (input, cursor) = view.text.as_ref().map(|text| text_rows(core, painter, text)).unwrap_or_default();
         let status = (height > input.len()).then(|| painter.status_row(core.agent(focus)?)).flatten();
         let room = height.saturating_sub(input.len() + usize::from(status.is_some()));
-        let notice = painter.notice.iter().take(room).map(|notice| {
-            let line = text::sanitise(notice).replace('\n', " ");
-            Row::of(line, Style::color(Color::Attention)).cut(columns)
-        });
-        let notice: Vec<Row> = notice.collect();
+        let lines = painter.notice.iter().flat_map(|notice| notice.lines());
+        let notice: Vec<Row> = lines
+            .flat_map(|line| StyledLine::of(line, Style::color(Color::Attention)).wrap(columns.into()))
+            .take(MOST_NOTICE_ROWS.min(room))
+            .collect();
         let pane = view.pane(core, painter, (columns, room - notice.len()));
         let Pane { mut rows, page, has_whole_rules, cursor: own, .. } = pane.finished();
         rows.extend(notice);

@@ -8,7 +8,7 @@ use crate::base::clock::time_of_day;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
 use crate::domain::change::{Change, FileJob, HistoryEdit};
-use crate::domain::diff;
+use crate::domain::diff::{self, FileDiff};
 use crate::domain::file_change::UndoRequest;
 use crate::domain::frame::{Color, Row, Style, StyledLine};
 use crate::domain::key::{Key, KeyCode};
@@ -17,7 +17,7 @@ use crate::repl::core::Core;
 use crate::repl::terminals::views::{
     Around, Content, List, Painter, Pane, ScrolledText, ViewAct, ViewName, between, column, indented,
 };
-use crate::team::changes::{FileDiff, changes};
+use crate::team::changes::{changed_files, compare};
 
 /// Columns of the number and of the speaker.
 const NUMBER: usize = 5;
@@ -159,7 +159,10 @@ impl TimelineView {
         let is_to_the_end = self.entries.all().last().is_some_and(|newest| newest.message == last) || from == message;
         let before = (!is_to_the_end).then_some(last);
         let snapshots = core.agent(agent).and_then(|agent| agent.inputs.environment.snapshots.clone());
-        let found = snapshots.and_then(|snapshots| changes(core.store(), &snapshots, agent, first, before).ok());
+        let found = snapshots.and_then(|snapshots| {
+            let files = changed_files(core.store(), agent, first, before).ok()?;
+            Some(compare(&snapshots, &files))
+        });
         let found = found.unwrap_or_default();
         if found.is_empty() {
             return ViewAct::Notice("no tool changed a file between these messages");
@@ -327,9 +330,9 @@ fn effect(entry: &Entry) -> String {
 
 fn diff_lines(diffs: &[FileDiff]) -> Vec<StyledLine> {
     let mut all = Vec::new();
-    for FileDiff { path, counts, lines } in diffs {
-        all.push(StyledLine::of(format!("{}  {counts}", path.display()), Style::BOLD));
-        all.extend(diff::draw(lines.iter().map(String::as_str)));
+    for file in diffs {
+        all.push(StyledLine::of(format!("{}  {}", file.path.display(), file.counts()), Style::BOLD));
+        all.extend(diff::draw(file.lines.iter().map(String::as_str)));
     }
     all
 }

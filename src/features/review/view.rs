@@ -1,0 +1,362 @@
+//! The review of one agent: which file and hunk is shown, what was commented, and what keys do.
+//!
+//! What has changed is found out on a thread, again whenever the agent has said or done something.
+
+use std::hash::{DefaultHasher, Hash as _};
+use std::ops::Range;
+use std::path::PathBuf;
+
+use super::paint::Layout;
+use crate::base::id::{AgentId, MessageId};
+use crate::base::job::JobThread;
+use crate::domain::change::{Change, FileJob, ViewName};
+use crate::domain::diff::{FileDiff, hunk};
+use crate::domain::file_change::LandRequest;
+use crate::domain::key::{Key, KeyCode};
+use crate::repl::core::{Core, file_steps};
+use crate::repl::terminals::views::{Around, Content, List, Painter, Pane, ViewAct};
+use crate::team::changes::AgentChanges;
+
+/// Rows that a page leaves on the screen.
+const PAGE_OVERLAP: usize = 2;
+
+pub(super) struct ReviewView {
+    pub agent: AgentId,
+    reading: Option<JobThread<AgentChanges>>,
+    pub changes: Option<Result<AgentChanges, String>>,
+    /// What the agent had said and done when they were read.
+    seen: Option<Seen>,
+    pub files: List<FileDiff>,
+    /// The hunk that keys are about.
+    pub hunk: usize,
+    /// The first row of the file that is shown.
+    pub top: usize,
+    pub layout: Layout,
+    pub comments: Vec<Comment>,
+    /// What the text that is typed is for.
+    asked: Option<Asked>,
+    /// `D` was pressed: a second time discards.
+    discards: bool,
+    /// The agents that can be reviewed, in the order of the roster.
+    others: Vec<AgentId>,
+    revision: u64,
+}
+
+/// The newest message, and whether tools are at work.
+type Seen = (Option<MessageId>, bool);
+
+/// A comment on a hunk.
+pub(super) struct Comment {
+    pub path: PathBuf,
+    pub hunk: usize,
+    /// The line in the file that the hunk begins to change.
+    line: usize,
+    lines: Vec<String>,
+    text: String,
+}
+
+impl Comment {
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+enum Asked {
+    Comment,
+    Land,
+}
+
+impl ReviewView {
+    pub fn of(agent: AgentId) -> Self {
+        Self {
+            agent,
+            reading: None,
+            changes: None,
+            seen: None,
+            files: List::default(),
+            hunk: 0,
+            top: 0,
+            layout: Layout::default(),
+            comments: Vec::new(),
+            asked: None,
+            discards: false,
+            others: Vec::new(),
+            revision: 0,
+        }
+    }
+
+    pub fn is_reading(&self) -> bool {
+        self.reading.is_some()
+    }
+
+    /// Begins to find out what has changed.
+    fn read(&mut self, core: &mut Core) {
+        let reading = file_steps::changes_of(core, self.agent)
+            .and_then(|source| JobThread::spawn("review".into(), move |job| source.read(job), core.waker()));
+        match reading {
+            Ok(thread) => self.reading = Some(thread),
+            Err(error) => self.show(Err(error.message)),
+        }
+    }
+
+    fn show(&mut self, changes: Result<AgentChanges, String>) {
+        self.revision += 1;
+        let files = changes.as_ref().map(|changes| [&changes.files[..], &changes.elsewhere].concat());
+        self.files.replace(files.unwrap_or_default(), |one, other| one.path == other.path);
+        self.changes = Some(changes);
+        self.layout = Layout::default();
+    }
+
+    fn file(&self) -> Option<&FileDiff> {
+        self.files.marked()
+    }
+
+    fn hunks(&self) -> Vec<Range<usize>> {
+        self.file().map(FileDiff::hunks).unwrap_or_default()
+    }
+
+    fn go_to_file(&mut self, by: isize) {
+        self.files.step(by);
+        (self.hunk, self.top) = (0, 0);
+    }
+
+    /// The next hunk, or the first of the next file.
+    fn next_hunk(&mut self) {
+        let is_last = self.hunk + 1 >= self.hunks().len();
+        match is_last && self.files.at() + 1 < self.files.len() {
+            true => self.go_to_file(1),
+            false => self.hunk += usize::from(!is_last),
+        }
+        self.layout.reveals_hunk = true;
+    }
+
+    fn previous_hunk(&mut self) {
+        if self.hunk == 0 && self.files.at() > 0 {
+            self.go_to_file(-1);
+            self.hunk = self.hunks().len().saturating_sub(1);
+        } else {
+            self.hunk = self.hunk.saturating_sub(1);
+        }
+        self.layout.reveals_hunk = true;
+    }
+
+    fn scroll(&mut self, by: isize) {
+        self.top = self.top.saturating_add_signed(by).min(self.layout.rows.len().saturating_sub(1));
+        self.layout.reveals_hunk = false;
+    }
+
+    /// Reviews the next agent that can be, or the one before.
+    fn go_to_agent(&mut self, is_forward: bool) -> ViewAct {
+        let count = self.others.len();
+        let at = self.others.iter().position(|agent| *agent == self.agent);
+        let next = match (at, is_forward) {
+            (None, _) => 0,
+            (Some(at), true) => at + 1,
+            (Some(at), false) => at + count - 1,
+        };
+        match self.others.get(next.checked_rem(count).unwrap_or(0)).copied().filter(|next| *next != self.agent) {
+            None => ViewAct::Notice("no other agent has a worktree"),
+            Some(_) if !self.comments.is_empty() => ViewAct::Notice("s sends the comments first; C throws them away"),
+            Some(next) => {
+                *self = Self::of(next);
+                ViewAct::Done
+            }
+        }
+    }
+
+    fn begin_comment(&mut self) -> ViewAct {
+        let Some(file) = self.file().filter(|file| !file.lines.is_empty()) else { return ViewAct::Done };
+        let title = format!("comment on {}: Enter keeps it, Esc goes back", place(file, &self.hunks(), self.hunk));
+        self.asked = Some(Asked::Comment);
+        ViewAct::Ask { title, text: String::new() }
+    }
+
+    fn add_comment(&mut self, text: String) {
+        let (hunks, hunk) = (self.hunks(), self.hunk);
+        let Some((file, lines)) = self.file().zip(hunks.get(hunk)).filter(|_| !text.trim().is_empty()) else { return };
+        let comment = Comment {
+            path: file.path.clone(),
+            hunk,
+            line: first_changed(file, lines),
+            lines: file.lines[lines.clone()].to_vec(),
+            text: text.trim().to_owned(),
+        };
+        self.comments.push(comment);
+    }
+
+    /// All comments as one message to the agent.
+    fn send_comments(&mut self, core: &Core) -> ViewAct {
+        if core.agent(self.agent).is_none() {
+            return ViewAct::Notice("this agent has ended");
+        }
+        if self.comments.is_empty() {
+            return ViewAct::Notice("no comments: c comments the marked hunk");
+        }
+        let comments = std::mem::take(&mut self.comments);
+        let texts = comments.iter().map(|comment| {
+            let (path, lines) = (comment.path.display(), comment.lines.join("\n"));
+            format!("{path}:{}: {}\n```diff\n{lines}\n```", comment.line, comment.text)
+        });
+        let text = format!("Comments on your changes:\n\n{}", texts.collect::<Vec<_>>().join("\n\n"));
+        ViewAct::Changes(vec![(self.agent, Change::Submit(text))])
+    }
+
+    /// The branch that the worktree left, if the agent has one.
+    fn target(&self) -> Option<&str> {
+        self.changes.as_ref()?.as_ref().ok()?.target.as_deref()
+    }
+
+    fn begin_landing(&mut self, core: &Core) -> ViewAct {
+        let Some(target) = self.target() else {
+            return ViewAct::Notice("this agent has no worktree of its own: its changes are in place already");
+        };
+        let title = format!("land on {target}; message for what is not committed: Enter lands it, Esc goes back");
+        let said = core.agent(self.agent).map(|agent| agent.title.clone()).filter(|title| !title.is_empty());
+        self.asked = Some(Asked::Land);
+        ViewAct::Ask { title, text: said.unwrap_or_else(|| core.roster().label_of(self.agent)) }
+    }
+
+    fn land(&self, message: &str) -> ViewAct {
+        let commit = Some(message.trim()).filter(|message| !message.is_empty()).map(str::to_owned);
+        let request = LandRequest { is_rebase: false, commit, verifies: false };
+        ViewAct::Changes(vec![(self.agent, Change::Files(FileJob::Land { agent: self.agent, request }))])
+    }
+
+    /// Has the agent merge what was landed meanwhile.
+    fn merge(&self, core: &Core) -> ViewAct {
+        match self.target().filter(|_| core.agent(self.agent).is_some()) {
+            None => ViewAct::Notice("this agent has no worktree of its own"),
+            Some(target) => {
+                let text = format!(
+                    "Commit your work, then merge the branch {target} into yours (git merge {target}), resolve the \
+                     conflicts so that both changes keep their meaning, and run the tests. Say what you resolved, and how."
+                );
+                ViewAct::Changes(vec![(self.agent, Change::Submit(text))])
+            }
+        }
+    }
+
+    fn take_hunk_back(&self) -> ViewAct {
+        let Some((file, lines)) = self.file().zip(self.hunks().get(self.hunk).cloned()) else {
+            return ViewAct::Notice("nothing to take back here");
+        };
+        let root = self.changes.as_ref().and_then(|changes| changes.as_ref().ok()?.root.clone());
+        let path = root.map_or_else(|| file.path.clone(), |root| root.join(&file.path));
+        let change = FileJob::TakeBack { agent: self.agent, path, hunk: file.lines[lines].to_vec() };
+        ViewAct::Changes(vec![(self.agent, Change::Files(change))])
+    }
+
+    fn discard(&mut self, was_asked: bool) -> ViewAct {
+        if self.target().is_none() {
+            return ViewAct::Notice("this agent has no worktree of its own: /undo brings files back");
+        }
+        if !was_asked {
+            self.discards = true;
+            return ViewAct::Notice(
+                "D again throws the worktree, its branch and this agent away; a ref is kept for 30 days",
+            );
+        }
+        let agent = self.agent;
+        ViewAct::Changes(vec![(agent, Change::Files(FileJob::Discard(agent)))])
+    }
+}
+
+impl Content for ReviewView {
+    fn name(&self) -> ViewName {
+        ViewName::Review
+    }
+
+    fn update(&mut self, core: &mut Core, around: &Around<'_>) -> bool {
+        if let Some(thread) = self.reading.take_if(|thread| thread.is_complete()) {
+            self.show(thread.collect());
+        }
+        if core.agent(self.agent).is_none() {
+            // It was discarded or killed.
+            let Some(next) = self.others.iter().copied().find(|next| core.agent(*next).is_some()) else { return false };
+            *self = Self::of(next);
+        }
+        let is_reviewed = |agent: &crate::agent::Agent| agent.inputs.environment.worktree.is_some();
+        self.others = core.roster().iter().filter(|agent| is_reviewed(agent)).map(crate::agent::Agent::id).collect();
+        let known = core.agent(self.agent);
+        let newest = known.and_then(|agent| agent.inputs.history.as_ref()).map(|history| history.last_id());
+        let seen = (newest, known.is_some_and(crate::agent::Agent::has_live_tool));
+        if self.reading.is_none() && self.seen != Some(seen) {
+            self.seen = Some(seen);
+            self.read(core);
+        }
+        self.lay_out(around.screen);
+        true
+    }
+
+    fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
+        (self.agent, self.revision, self.is_reading(), self.comments.len()).hash(hash);
+        core.agent(self.agent).map(|agent| agent.status().name()).hash(hash);
+    }
+
+    fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
+        let discards = std::mem::take(&mut self.discards);
+        let Key::Press(code, modifiers) = key else {
+            if let Key::Wheel(notches) = key {
+                self.scroll(isize::try_from(*notches).unwrap_or(0) * 3);
+            }
+            return ViewAct::Done;
+        };
+        if modifiers.ctrl || modifiers.alt {
+            return ViewAct::Done;
+        }
+        let page = isize::try_from(self.layout.height.saturating_sub(PAGE_OVERLAP).max(1)).unwrap_or(1);
+        match code {
+            KeyCode::Escape => return ViewAct::Close,
+            KeyCode::Enter => return ViewAct::Go(self.agent),
+            KeyCode::Char('i') => return ViewAct::Write(vec![self.agent]),
+            KeyCode::Char('j') => self.next_hunk(),
+            KeyCode::Char('k') => self.previous_hunk(),
+            KeyCode::Char('J') | KeyCode::Tab => self.go_to_file(1),
+            KeyCode::Char('K') | KeyCode::BackTab => self.go_to_file(-1),
+            KeyCode::Down => self.scroll(1),
+            KeyCode::Up => self.scroll(-1),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.scroll(page),
+            KeyCode::PageUp => self.scroll(-page),
+            KeyCode::Home => self.scroll(isize::MIN / 2),
+            KeyCode::End => self.scroll(isize::MAX / 2),
+            KeyCode::Char('c') => return self.begin_comment(),
+            KeyCode::Char('C') => self.comments.clear(),
+            KeyCode::Char('s') => return self.send_comments(core),
+            KeyCode::Char('l') => return self.begin_landing(core),
+            KeyCode::Char('m') => return self.merge(core),
+            KeyCode::Char('x') => return self.take_hunk_back(),
+            KeyCode::Char('D') => return self.discard(discards),
+            KeyCode::Char(']') => return self.go_to_agent(true),
+            KeyCode::Char('[') => return self.go_to_agent(false),
+            _ => {}
+        }
+        ViewAct::Done
+    }
+
+    fn on_text(&mut self, _: &Core, text: String) -> ViewAct {
+        match self.asked.take() {
+            Some(Asked::Comment) => self.add_comment(text),
+            Some(Asked::Land) => return self.land(&text),
+            None => {}
+        }
+        ViewAct::Done
+    }
+
+    fn pane(&self, core: &Core, _: &Painter, size: (u16, usize)) -> Pane {
+        self.paint(core, size)
+    }
+}
+
+/// The path and the line of a hunk: `src/cli.rs:12`.
+pub(super) fn place(file: &FileDiff, hunks: &[Range<usize>], at: usize) -> String {
+    let line = hunks.get(at).map_or(1, |lines| first_changed(file, lines));
+    format!("{}:{line}", file.path.display())
+}
+
+/// The number of the first line that a hunk changes, in the new text.
+fn first_changed(file: &FileDiff, lines: &Range<usize>) -> usize {
+    let lines = &file.lines[lines.clone()];
+    let begin = lines.first().and_then(|line| hunk(line)).map_or(1, |(_, new)| new);
+    let same = lines.iter().filter(|line| hunk(line).is_none()).take_while(|line| line.starts_with(' ')).count();
+    begin + same
+}

@@ -1,0 +1,164 @@
+//! The review of what an agent has changed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::worktrees::{app as app_with_repository, git, worktrees};
+use crate::support::harness::Harness;
+use crate::support::internals::{Body, Probe as _, WakeReason};
+use crate::support::scene::assert_shows;
+
+/// Two agents in worktrees: `json` has changed two hunks of one file and added another, `docs` has changed nothing.
+fn reviewed() -> Option<(Harness, PathBuf, PathBuf)> {
+    let mut app = app_with_repository()?;
+    let repo = fs::canonicalize(app.directory().join("repo")).expect("a repository");
+    git(&repo, &["config", "user.name", "test"]);
+    git(&repo, &["config", "user.email", "test@localhost"]);
+    let lines: String = (1..=30).map(|n| format!("line {n}\n")).collect();
+    fs::write(repo.join("src/long"), &lines).expect("a file");
+    git(&repo, &["add", "."]);
+    git(&repo, &["commit", "-q", "-m", "second"]);
+    app.enter("/env coding@repo");
+    app.enter("/fork --worktree --stay --name json");
+    app.turn_until("a child", |app| app.repl.roster().len() == 3);
+    app.enter("/fork --worktree --stay --name docs");
+    app.turn_until("a child", |app| app.repl.roster().len() == 4);
+    let root = worktrees(&app).into_iter().find(|root| root.ends_with("repo@json")).expect("a worktree");
+    let changed = lines.replace("line 2\n", "line two\n").replace("line 28\n", "line 28\nline 28b\n");
+    fs::write(root.join("src/long"), changed).expect("a file");
+    fs::write(root.join("new"), "all new\n").expect("a file");
+    Some((app, repo, root))
+}
+
+fn open(app: &mut Harness) {
+    app.enter("/diff json");
+    app.turn_until("compared", |app| app.screen_text().contains("src/long"));
+}
+
+fn says(app: &mut Harness, expected: &str) {
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    app.turn_until(expected, |app| words(app.screen_text()).contains(expected));
+}
+
+fn main_log(repo: &Path) -> String {
+    git(repo, &["log", "--format=%s", "main"])
+}
+
+#[test]
+fn files_and_hunks_are_read_with_few_keys_and_agents_follow_each_other() {
+    let Some((mut app, ..)) = reviewed() else { return };
+    open(&mut app);
+    for expected in ["review ─ json ─ repo:json ─ idle ─ 2 files -1 +3", "> new", "+all new", "src/long -1 +2"]
+    {
+        says(&mut app, expected);
+    }
+    app.type_bytes(b"j");
+    says(&mut app, "src/long:2 -1 +2 lines hunk 1 of 2");
+    assert_shows(&mut app, "   2 -line 2");
+    assert_shows(&mut app, "   2 +line two");
+    app.type_bytes(b"j");
+    says(&mut app, "src/long:29 -1 +2 lines hunk 2 of 2");
+    app.type_bytes(b"jjkk");
+    says(&mut app, "new:1 new, -0 +1 lines");
+    app.type_bytes(b"]");
+    says(&mut app, "nothing has changed since polylogue/docs left main");
+    app.type_bytes(b"[");
+    says(&mut app, "2 files -1 +3");
+    app.escape();
+    assert!(!app.screen_text().contains("review ─"), "{}", app.screen_text());
+    app.switch(2);
+    app.type_bytes(b"\x1br");
+    says(&mut app, "2 files -1 +3");
+}
+
+#[test]
+fn comments_go_to_the_agent_as_one_message_with_their_places() {
+    let Some((mut app, ..)) = reviewed() else { return };
+    open(&mut app);
+    app.type_bytes(b"s");
+    says(&mut app, "no comments: c comments the marked hunk");
+    app.type_bytes(b"jc");
+    says(&mut app, "comment on src/long:2");
+    app.type_bytes(b"why two?\r");
+    says(&mut app, "✎ why two?");
+    app.type_bytes(b"jcand this?\r]");
+    says(&mut app, "s sends the comments first");
+    app.type_bytes(b"s");
+    app.turn_until_idle();
+    let log = app.log(2);
+    let sent = log.iter().rev().find_map(|message| match &message.body {
+        Body::User(text) => Some(text.to_string()),
+        _ => None,
+    });
+    let sent = sent.expect("a message");
+    assert!(sent.contains("src/long:2: why two?\n```diff\n@@"), "{sent}");
+    assert!(sent.contains("src/long:29: and this?") && sent.contains("+line 28b"), "{sent}");
+}
+
+#[test]
+fn a_hunk_is_taken_back_and_made_again() {
+    let Some((mut app, _, root)) = reviewed() else { return };
+    open(&mut app);
+    app.type_bytes(b"jx");
+    says(&mut app, "took one change of");
+    let text = fs::read_to_string(root.join("src/long")).expect("a file");
+    assert!(text.contains("line 2\n") && text.contains("line 28b\n"), "{text}");
+    says(&mut app, "src/long -0 +1");
+    app.type_bytes(b"Kx");
+    app.turn_until("the new file is gone", |_| !root.join("new").exists());
+    says(&mut app, "1 file -0 +1");
+    app.escape();
+    app.enter("/undo json --redo");
+    app.turn_until("it is back", |_| root.join("new").exists());
+    // What was written meanwhile is not lost.
+    open(&mut app);
+    app.type_bytes(b"J");
+    says(&mut app, "src/long:29");
+    fs::write(root.join("src/long"), "other\n").expect("a file");
+    app.type_bytes(b"x");
+    says(&mut app, "src/long: the file has changed since");
+    assert_eq!(fs::read_to_string(root.join("src/long")).expect("a file"), "other\n");
+}
+
+#[test]
+fn the_work_lands_with_a_proposed_message() {
+    let Some((mut app, repo, root)) = reviewed() else { return };
+    open(&mut app);
+    app.type_bytes(b"l");
+    says(&mut app, "land on main");
+    app.type_bytes(b"\r");
+    says(&mut app, "landed 1 commit of polylogue/json on main");
+    assert_eq!(main_log(&repo), "json\nsecond\nfirst");
+    assert_eq!(fs::read_to_string(repo.join("new")).expect("a file"), "all new\n");
+    says(&mut app, "nothing has changed since polylogue/json left main");
+    // A conflict: the agent is asked to merge.
+    fs::write(root.join("src/f"), "of the agent\n").expect("a file");
+    fs::write(repo.join("src/f"), "of the person\n").expect("a file");
+    git(&repo, &["commit", "-q", "-a", "-m", "third"]);
+    app.type_bytes(b"l\r");
+    says(&mut app, "conflicts with main, nothing was landed");
+    app.type_bytes(b"m");
+    app.turn_until_idle();
+    says(&mut app, "review ─ json");
+    app.escape();
+    app.switch(2);
+    assert_shows(&mut app, "merge the branch main into yours");
+}
+
+#[test]
+fn discarded_work_is_kept_as_a_ref_and_the_agent_ends() {
+    let Some((mut app, repo, root)) = reviewed() else { return };
+    open(&mut app);
+    app.type_bytes(b"D");
+    says(&mut app, "D again throws the worktree, its branch and this agent away");
+    app.type_bytes(b"jD");
+    assert!(root.exists(), "another key between them");
+    app.type_bytes(b"D");
+    says(&mut app, "discarded polylogue/json; for 30 days git branch NAME refs/polylogue/discarded/json-");
+    assert_eq!((root.exists(), app.repl.roster().len()), (false, 3));
+    assert!(git(&repo, &["branch", "--list", "polylogue/json"]).is_empty());
+    let kept = git(&repo, &["for-each-ref", "--format=%(refname)", "refs/polylogue/discarded"]);
+    assert_eq!(git(&repo, &["show", &format!("{kept}:new")]), "all new");
+    app.turn_until("git has nothing more to do", |app| app.timeout().why == WakeReason::Nothing);
+    assert_eq!(worktrees(&app).len(), 1);
+}
