@@ -226,7 +226,7 @@ fn imports_of_features(sources: &[Source]) -> Vec<(String, String)> {
         let imports = paths.filter(|path| path.first().is_some_and(|first| first == "features"));
         let imports = imports.filter_map(|path| path.into_iter().nth(1));
         let is_allowed = |import: &String| match own {
-            Some(own) => import == own || import == "Feature" || import == "Helper",
+            Some(own) => import == own || ["Feature", "Helper", "ViewSpec"].contains(&import.as_str()),
             None => import == TABLE_OF_FEATURES,
         };
         broken.extend(imports.filter(|import| !is_allowed(import)).map(|import| (source.file.clone(), import)));

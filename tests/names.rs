@@ -63,7 +63,6 @@ fn every_command_understands_each_way_to_call_an_agent() {
             ("/tell WHO hello", "told scout"),
             ("/send WHO a letter", "the mail waits until the agent looks"),
             ("/limit WHO requests 5", "the limit `requests` is set"),
-            ("/diff WHO", "has changed a file"),
             ("/undo WHO", "no tool of this agent has changed files"),
             ("/land WHO --rebase", "scout does not work in a git worktree"),
         ] {
@@ -73,6 +72,9 @@ fn every_command_understands_each_way_to_call_an_agent() {
             assert!(app.screen_text().contains(expected), "{line}\n{}", app.screen_text());
             app.type_bytes(b"\x15");
         }
+        app.enter(&format!("/diff {called}"));
+        app.turn_until("the review", |app| app.screen_text().contains("no tool of scout has changed a file"));
+        app.escape();
         app.enter(&format!("/ask {called} why?"));
         app.turn_until_idle();
         assert!(app.replies(1).contains(&"why?".to_owned()), "{called}");

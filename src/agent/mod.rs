@@ -443,6 +443,11 @@ impl Agent {
         self.state == State::WaitingForLlm && self.exchange.is_under_way()
     }
 
+    /// The end of the output of a command that runs.
+    pub fn live_output(&self) -> Option<String> {
+        self.work.written()
+    }
+
     /// Whether one of its tool threads is running.
     pub fn has_live_tool(&self) -> bool {
         self.work.has_live_thread()

@@ -154,6 +154,14 @@ impl Work {
         (cancelled.len() - count, count)
     }
 
+    /// The end of the output of a command that runs.
+    pub fn written(&self) -> Option<String> {
+        self.calls.iter().rev().find_map(|call| match &call.progress {
+            Progress::Running(running, _) => Some(running.written()).filter(|written| !written.is_empty()),
+            _ => None,
+        })
+    }
+
     /// Cancels every running tool.
     pub fn cancel(&mut self) {
         for call in &self.calls {

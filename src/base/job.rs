@@ -23,12 +23,21 @@ use crate::base::wake_fd::WakeFd;
 pub struct Job {
     cancelled: AtomicBool,
     wake_fd: WakeFd,
+    /// The end of what the work has written so far.
+    written: Mutex<Vec<u8>>,
 }
+
+/// So much of the output of running work can be looked at, in bytes.
+const MAX_WRITTEN: usize = 4 << 10;
 
 impl Job {
     /// A job that is not cancelled.
     pub fn new() -> Result<Self> {
-        Ok(Self { cancelled: AtomicBool::new(false), wake_fd: WakeFd::new().map_err(not_started)? })
+        Ok(Self {
+            cancelled: AtomicBool::new(false),
+            wake_fd: WakeFd::new().map_err(not_started)?,
+            written: Mutex::default(),
+        })
     }
 
     /// Asks the work to stop. May be called repeatedly, from any thread; never blocks.
@@ -36,6 +45,19 @@ impl Job {
         if !self.cancelled.swap(true, Ordering::AcqRel) {
             self.wake_fd.wake();
         }
+    }
+
+    /// Lets a person see what the work has written so far. Nobody is woken.
+    pub fn note_written(&self, bytes: &[u8]) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.extend_from_slice(&bytes[bytes.len().saturating_sub(MAX_WRITTEN)..]);
+        let excess = written.len().saturating_sub(MAX_WRITTEN);
+        written.drain(..excess);
+    }
+
+    fn written(&self) -> String {
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&written).into_owned()
     }
 
     /// Whether the work is to stop.
@@ -113,6 +135,11 @@ impl<T> JobThread<T> {
     /// Whether the outcome can be collected without waiting.
     pub fn is_complete(&self) -> bool {
         self.slot.complete.load(Ordering::Acquire)
+    }
+
+    /// The end of what the work has written so far.
+    pub fn written(&self) -> String {
+        self.slot.job.written()
     }
 
     /// Asks the work to stop; it completes soon after. May be called repeatedly; never blocks.

@@ -202,6 +202,9 @@ fn hunk_size(line: &str) -> Option<(usize, usize)> {
     Some((size(old)?, size(rest.split_once(" @@")?.0)?))
 }
 
+/// Parts of a line, as bytes.
+type Parts = Vec<Range<usize>>;
+
 /// A line of a diff, and its number in the text that it is in.
 struct Line<'a> {
     kind: Kind,
@@ -289,7 +292,7 @@ fn mark_words(lines: &mut [Line<'_>]) {
 }
 
 /// The parts of two lines that are different; `None` if they have too little in common.
-fn changed_words(old: &str, new: &str) -> Option<(Vec<Range<usize>>, Vec<Range<usize>>)> {
+fn changed_words(old: &str, new: &str) -> Option<(Parts, Parts)> {
     if old.len().max(new.len()) > MAX_LINE {
         return None;
     }

@@ -31,6 +31,7 @@ use crate::domain::frame::Style;
 pub use calls::Outcome;
 use calls::{OpenCall, sides};
 pub use code::{Code, CodeLines};
+pub use fold::Shown;
 use fold::{Fold, Folds};
 pub use form::Mark;
 use form::Shape;
@@ -203,7 +204,7 @@ impl Scrollback {
             let seconds = elapsed.map_or(0, |elapsed| elapsed.as_secs());
             let right = if seconds > 0 { format!("{seconds} s") } else { String::new() };
             self.lines.replace_form(line, sides(Mark::Thought, &right));
-            self.folds.add(Fold::new(line + 1, self.lines.end(), 0));
+            self.folds.add(Fold::new(line + 1, self.lines.end(), Shown::NONE));
         }
         self.lines.shrink();
     }

@@ -157,7 +157,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let command = call.arguments["command"].as_str().unwrap_or_default();
     let mut capture = Capture::new(env.output_cap, &env.output_directory);
     let watched = snapshots::watch(SPEC.declaration.name, command, env, job);
-    let outcome = execute(call, env, &mut capture, job);
+    let outcome = execute(call, env, &mut Live { capture: &mut capture, job }, job);
     let ending = outcome.as_ref().ok().map(|outcome| &outcome.ending);
     let has_run = ending.is_some_and(|ending| !matches!(ending, Ending::NotStarted(_) | Ending::Weaker(_)));
     let changed = watched.and_then(|watched| watched.finish(has_run, job.is_cancelled())).map(Box::new);
@@ -166,6 +166,19 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
         Err(message) => Output::failure(message),
     };
     Output { changed, ..output }
+}
+
+/// Keeps the output, and lets a person see its end while the command runs.
+struct Live<'a> {
+    capture: &'a mut Capture,
+    job: &'a Job,
+}
+
+impl Sink for Live<'_> {
+    fn push(&mut self, bytes: &[u8]) {
+        self.job.note_written(bytes);
+        self.capture.push(bytes);
+    }
 }
 
 /// Runs the command of a call in the background. The result says how it ended; its output goes to `sink`.

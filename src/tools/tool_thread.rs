@@ -48,6 +48,11 @@ impl Running {
         self.thread.cancel();
     }
 
+    /// The end of the output so far of a command.
+    pub fn written(&self) -> String {
+        self.thread.written()
+    }
+
     pub fn has_been_cancelled(&self) -> bool {
         self.thread.has_been_cancelled()
     }

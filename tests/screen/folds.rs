@@ -113,3 +113,24 @@ fn a_long_message_is_folded_with_its_beginning_and_end_shown_also_after_a_restar
     let screen = app.screen_text();
     assert!(screen.contains("pasted 296.") && !screen.contains("Ctrl+O opens"), "{screen}");
 }
+
+/// Without a wake-up: the frames of the spinner show it.
+#[test]
+fn the_end_of_what_a_command_writes_is_seen_while_it_runs_and_when_it_has_ended() {
+    let (policy, rules) = (polylogue::config::Policy::Auto, polylogue::config::Rules::default());
+    let mut app = Harness::new(Plan { policy, rules, size: Some((80, 90)), real_time: true, ..Plan::default() });
+    let pipe = app.directory().join("go");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
+    app.enter(r#"%tool bash {"command":"seq 101 140; printf 'half\\rwhole\\n'; cat go; exit 3"}"#);
+    app.turn_until("its output", |app| app.screen_text().contains("│ 140\n│ whole"));
+    assert!(!app.screen_text().contains("│ 135\n"), "{}", app.screen_text());
+    std::fs::write(&pipe, "the end\n").expect("the command reads it");
+    app.turn_until_idle();
+    app.turn();
+    let screen = app.screen_text();
+    assert!(screen.contains("│ 140\n") && screen.contains("│ the end\n") && screen.contains("exit 3"), "{screen}");
+    assert!(!screen.contains("│ 120\n"), "{screen}");
+    app.type_bytes(b"\x0f");
+    app.turn();
+    assert!(app.screen_text().contains("│ 120\n"), "{}", app.screen_text());
+}

@@ -80,6 +80,8 @@ fn a_command_goes_on_after_the_turn_and_each_look_shows_what_is_new() {
     assert_eq!(output_at_end(&mut app, 0, &id), format!("two\nthree\n[{id} has ended]\n[exit code 3]"));
     assert_eq!(output(&mut app, 0, &id), format!("[no new output]\n[{id} has ended]\n[exit code 3]"));
     assert_eq!(app.agent(0).background_commands(), 0);
+    app.type_bytes(b"\x1b[5~");
+    app.turn();
     let screen = app.screen_text();
     assert!(screen.contains(&format!("{id} ended: exit code 3")), "{screen}");
 }

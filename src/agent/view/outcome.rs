@@ -4,7 +4,7 @@ use crate::agent::work::DENIED;
 use crate::base::text;
 use crate::domain::diff;
 use crate::domain::frame::{Style, StyledLine};
-use crate::domain::scrollback::Outcome;
+use crate::domain::scrollback::{Outcome, Shown};
 use crate::domain::todo::{Todo, TodoItem, TodoStatus};
 use crate::domain::tool::ToolResult;
 
@@ -12,12 +12,16 @@ use crate::domain::tool::ToolResult;
 const OUTPUT_LINES: usize = 200;
 const OUTPUT_BYTES: usize = 16 * 1024;
 /// Lines of a change that are shown at once.
-const DIFF_LINES: usize = 20;
+const DIFF_LINES: u32 = 20;
 /// A shorter error is shown at once.
-const SHORT_ERROR_LINES: usize = 3;
+const SHORT_ERROR_LINES: u32 = 3;
+/// The tools whose output ends with what counts, and how much of its end is shown at once.
+const COMMANDS: [&str; 2] = ["bash", "bash_output"];
+const DONE_LINES: u32 = 5;
+const FAILED_LINES: u32 = 10;
 
 /// Tasks that are shown at once.
-const TODO_LINES: usize = 30;
+const TODO_LINES: u32 = 30;
 /// The tool whose result is a list of tasks.
 pub(super) const TODO: &str = "todo";
 
@@ -36,7 +40,7 @@ pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome
     let is_diff = diff.is_some() || created.is_some();
     let output = diff.or_else(|| created.map(Written::lines)).unwrap_or_else(|| plain(content));
     let lines = if content == "[no output]" { 0 } else { content.lines().count() };
-    let is_short_error = result.is_error && lines <= SHORT_ERROR_LINES && !content.ends_with(']');
+    let is_short_error = result.is_error && lines <= SHORT_ERROR_LINES as usize && !content.ends_with(']');
     let note = match (result.is_error, is_diff) {
         (true, _) if is_short_error => String::new(),
         (true, _) => failure(content, lines),
@@ -48,7 +52,13 @@ pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome
         seconds if seconds >= 0.1 => format!("  {seconds:.1} s"),
         _ => String::new(),
     };
-    let shown = if is_diff { DIFF_LINES } else { usize::from(is_short_error) * SHORT_ERROR_LINES };
+    let shown = match () {
+        () if is_diff => Shown::First(DIFF_LINES),
+        () if is_short_error => Shown::First(SHORT_ERROR_LINES),
+        () if !COMMANDS.contains(&result.name.as_str()) => Shown::NONE,
+        () if result.is_error => Shown::Last(FAILED_LINES),
+        () => Shown::Last(DONE_LINES),
+    };
     let output = if lines == 0 { Vec::new() } else { output };
     Outcome { is_error: result.is_error, note: format!("{note}{time}"), output, shown }
 }
@@ -64,14 +74,14 @@ fn checklist(todo: &Todo) -> Outcome {
         StyledLine::of(format!("{mark}{}", item.content), style)
     };
     let output: Vec<StyledLine> = todo.0.iter().map(line).collect();
-    let shown = output.len().min(TODO_LINES);
+    let shown = Shown::First(TODO_LINES);
     Outcome { is_error: false, note: String::new(), output, shown }
 }
 
 /// The person has refused the call, with or without a reason.
 fn denial(reason: &str) -> Outcome {
     let output = if reason.is_empty() { Vec::new() } else { plain(reason) };
-    Outcome { is_error: true, note: "denied".into(), shown: output.len(), output }
+    Outcome { is_error: true, note: "denied".into(), shown: Shown::First(u32::MAX), output }
 }
 
 /// Why it failed: commands end with that in brackets.
@@ -165,13 +175,13 @@ mod tests {
     #[test]
     fn a_note_says_how_a_call_ended() {
         for (content, is_error, note, shown) in [
-            ("a\nb\n", false, "2 lines  1.2 s", 0),
-            ("[no output]", false, "no output  1.2 s", 0),
-            ("[no output]", true, "no output  1.2 s", 0),
-            ("a\nb\n[exit code 101]", true, "exit 101, 2 lines  1.2 s", 0),
-            ("[timed out after 2s]", true, "timed out after 2s  1.2 s", 0),
-            ("not found", true, "  1.2 s", SHORT_ERROR_LINES),
-            ("1\n2\n3\n4", true, "failed, 4 lines  1.2 s", 0),
+            ("a\nb\n", false, "2 lines  1.2 s", Shown::Last(DONE_LINES)),
+            ("[no output]", false, "no output  1.2 s", Shown::Last(DONE_LINES)),
+            ("[no output]", true, "no output  1.2 s", Shown::Last(FAILED_LINES)),
+            ("a\nb\n[exit code 101]", true, "exit 101, 2 lines  1.2 s", Shown::Last(FAILED_LINES)),
+            ("[timed out after 2s]", true, "timed out after 2s  1.2 s", Shown::Last(FAILED_LINES)),
+            ("not found", true, "  1.2 s", Shown::First(SHORT_ERROR_LINES)),
+            ("1\n2\n3\n4", true, "failed, 4 lines  1.2 s", Shown::Last(FAILED_LINES)),
         ] {
             let outcome = of("bash", content, is_error);
             assert_eq!((outcome.note.as_str(), outcome.shown), (note, shown), "{content}");
@@ -185,7 +195,8 @@ mod tests {
         let edited = of("edit_file", "edited f\n@@ -4,3 +4,3 @@\n a\n-b\n+c\n d\n@@ -20 +20,0 @@\n-z", false);
         assert_eq!(texts(&edited), ["   4  a", "   5 -b", "   5 +c", "   6  d", "   … ", "  20 -z"]);
         assert_eq!(edited.output[1].parts[0].1, Style::color(Color::Removed).on(Color::RemovedLine));
-        assert_eq!((edited.note.as_str(), edited.shown), ("  1.2 s", DIFF_LINES));
+        assert_eq!((edited.note.as_str(), edited.shown), ("  1.2 s", Shown::First(DIFF_LINES)));
+        assert_eq!(of("read_file", "a\nb", false).shown, Shown::NONE, "what was read is no news");
         let last = format!("x\n@@ -{0} +{0} @@\n a\n b", usize::MAX);
         assert_eq!(texts(&of("bash", &last, false)).len(), 2);
         let read = of("read_file", "1 x\n@ -4", false);
@@ -196,7 +207,7 @@ mod tests {
     fn a_list_of_tasks_is_shown_whole() {
         let listed = of("todo", "[x] read\n[>] write\n[ ] run", false);
         assert_eq!(texts(&listed), ["  ✓ read", "  ▸ write", "  · run"]);
-        assert_eq!((listed.shown, listed.output[1].parts[0].1), (3, Style::BOLD));
+        assert_eq!((listed.shown, listed.output[1].parts[0].1), (Shown::First(TODO_LINES), Style::BOLD));
         assert_eq!(texts(&of("todo", "bad", true)), ["bad"]);
     }
 

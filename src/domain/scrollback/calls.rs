@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::fold::Fold;
+use super::fold::{Fold, Shown};
 use super::form::{Form, Mark, Shape};
 use super::writer::Writer;
 use super::{LineKind, Reader, Scrollback, Start};
@@ -30,7 +30,7 @@ pub struct Outcome {
     pub note: String,
     pub output: Vec<StyledLine>,
     /// Lines of a folded output that stay visible.
-    pub shown: usize,
+    pub shown: Shown,
 }
 
 impl Scrollback {
@@ -130,8 +130,7 @@ impl Scrollback {
             self.lines.append(after);
         }
         self.shift_from(first, added);
-        let shown = u32::try_from(outcome.shown).unwrap_or(u32::MAX).min(u32::try_from(added).unwrap_or(0));
-        self.folds.add(Fold::new(first, first + added, shown));
+        self.folds.add(Fold::new(first, first + added, outcome.shown));
     }
 
     /// Lines were inserted before the line with this number.

@@ -3,6 +3,24 @@
 //! A fold costs the same for any number of lines.
 
 use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Lines of a folded block that stay visible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    First(u32),
+    Last(u32),
+}
+
+impl Shown {
+    pub const NONE: Self = Self::First(0);
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
 
 /// Consecutive lines below a line that is shown in their place when they are folded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,24 +29,29 @@ pub struct Fold {
     pub first: i64,
     /// The line after the last one.
     pub end: i64,
-    /// First lines of a folded block that stay visible.
-    pub shown: u32,
+    /// The lines of a folded block that stay visible.
+    pub shown: Shown,
     /// It is open where the others are folded, or folded where they are open.
     pub is_exception: bool,
 }
 
 impl Fold {
-    pub fn new(first: i64, end: i64, shown: u32) -> Self {
+    pub fn new(first: i64, end: i64, shown: Shown) -> Self {
         Self { first, end, shown, is_exception: false }
     }
 
-    fn hidden_lines(&self) -> std::ops::Range<i64> {
-        self.first + i64::from(self.shown)..self.end
+    /// The lines that it hides when it is folded.
+    pub fn hidden_lines(&self) -> Range<i64> {
+        match self.shown {
+            Shown::First(count) => (self.first + i64::from(count)).min(self.end)..self.end,
+            Shown::Last(count) => self.first..(self.end - i64::from(count)).max(self.first),
+        }
     }
 
     /// The number of lines that it hides.
     pub fn count(&self) -> usize {
-        usize::try_from(self.hidden_lines().end - self.hidden_lines().start).unwrap_or(0)
+        let Range { start, end } = self.hidden_lines();
+        usize::try_from(end - start).unwrap_or(0)
     }
 }
 

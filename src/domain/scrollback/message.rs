@@ -1,7 +1,7 @@
 //! A person's message: the middle of a long one is folded.
 
 use super::calls::sides;
-use super::fold::Fold;
+use super::fold::{Fold, Shown};
 use super::form::Mark;
 use super::writer::Writer;
 use super::{LineKind, Scrollback, Start};
@@ -40,7 +40,7 @@ impl Scrollback {
         let lines = text::with_commas(u64::try_from(count).unwrap_or(0));
         out.unsplit(&format!("… {lines} lines"), Style::DIM);
         self.lines.append(rest);
-        self.folds.add(Fold::new(first + 1, first + 1 + count, 0));
+        self.folds.add(Fold::new(first + 1, first + 1 + count, Shown::NONE));
         self.lines.shrink();
     }
 }

@@ -266,9 +266,9 @@ fn a_line_that_grows_while_it_is_looked_at_wraps_as_one_that_came_whole() {
     }
 }
 
-fn outcome(lines: usize, shown: usize) -> Outcome {
+fn outcome(lines: usize, shown: u32) -> Outcome {
     let output = (0..lines).map(|n| StyledLine::of(format!("out {n}"), Style::default())).collect();
-    Outcome { is_error: false, note: "ok".into(), output, shown }
+    Outcome { is_error: false, note: "ok".into(), output, shown: Shown::First(shown) }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
+use super::fold::Shown;
 use super::form::{self, Drawn, Form, Mark, Shape, Sides};
 use super::lines::Line;
 use super::{LineKind, Scrollback, Start};
@@ -118,7 +119,7 @@ impl Scrollback {
     fn line_after(&self, line: i64) -> i64 {
         let mut next = line + 1;
         while let Some(fold) = self.folds.hiding(next) {
-            next = fold.end;
+            next = fold.hidden_lines().end;
         }
         next
     }
@@ -127,7 +128,7 @@ impl Scrollback {
     fn line_before(&self, line: i64) -> i64 {
         let mut before = line - 1;
         while let Some(fold) = self.folds.hiding(before) {
-            before = fold.first + i64::from(fold.shown) - 1;
+            before = fold.hidden_lines().start - 1;
         }
         before
     }
@@ -322,7 +323,7 @@ impl Scrollback {
     /// The rows of a line with two sides, which may summarise the lines below it.
     fn sides(&self, number: i64, line: &Line<'_>, mark: Mark, right: &str, room: usize) -> Vec<Drawn> {
         let fold = self.folds.at(number + 1);
-        let is_worth_a_hint = mark != Mark::Done || fold.is_some_and(|fold| fold.shown > 0);
+        let is_worth_a_hint = mark != Mark::Done || fold.is_some_and(|fold| fold.shown != Shown::NONE);
         let is_open = fold.map_or(self.folds.are_open(), |fold| self.folds.is_open(fold));
         let hint = if fold.is_some() && !is_open && is_worth_a_hint { OPENS } else { "" };
         if matches!(mark, Mark::Thinking | Mark::Thought) {

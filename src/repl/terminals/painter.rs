@@ -4,7 +4,7 @@ use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::text;
 use crate::domain::display::Progress;
 use crate::domain::draft::{Draft, DraftLayout};
-use crate::domain::frame::{Color, Frame, Row, Style};
+use crate::domain::frame::{Color, Frame, Row, Style, StyledLine};
 use crate::domain::scrollback::Reader;
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::conversation;
@@ -19,6 +19,8 @@ use crate::tools::{Answers, visible};
 const TEXT_ROWS_BESIDE_QUESTION: usize = 2;
 /// The share of the rows that notes about a reply may take from it.
 const ASIDE_ROWS: (usize, usize) = (2, 3);
+/// Rows of what a running command writes.
+const LIVE_ROWS: usize = 5;
 const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
 
 /// The fewest columns on which all keys of a question are named.
@@ -105,8 +107,10 @@ impl Painter<'_> {
         let spinner = self.spinner_row(agent).filter(|_| room > 1);
         room -= usize::from(spinner.is_some());
         let asides = self.aside_rows(agent, room);
-        let text_rows = room - asides.len();
+        let live = self.live_rows(agent, room - asides.len());
+        let text_rows = room - asides.len() - live.len();
         let mut rows = self.text_rows(agent, text_rows);
+        rows.extend(live);
         rows.extend(spinner.into_iter().chain(separator).chain(asides).chain(notices));
         let cursor = match query_column {
             Some(column) => (column, input.len()),
@@ -165,6 +169,17 @@ impl Painter<'_> {
         rows.truncate(rows.iter().rposition(|row| !is_blank(row)).map_or(0, |last| last + 1));
         let first = rows.iter().position(|row| !is_blank(row)).unwrap_or(0);
         rows.split_off(first)
+    }
+
+    /// The last lines that a running command has written.
+    fn live_rows(&self, agent: &Agent, room: usize) -> Vec<Row> {
+        let Some(output) = agent.live_output().filter(|_| room > LIVE_ROWS * 2) else { return Vec::new() };
+        let lines: Vec<&str> = output.lines().collect();
+        let shown = lines.iter().skip(lines.len().saturating_sub(LIVE_ROWS)).map(|line| {
+            let line = StyledLine { prefix: "│ ".into(), parts: vec![(last_version(line).to_owned(), Style::DIM)] };
+            line.wrap(self.size.0.into()).swap_remove(0)
+        });
+        shown.map(|row| self.row(row)).collect()
     }
 
     fn spinner_row(&self, agent: &Agent) -> Option<Row> {
@@ -391,6 +406,11 @@ impl Painter<'_> {
     fn row(&self, row: Row) -> Row {
         row.cut(self.size.0)
     }
+}
+
+/// What is left of a line that a program has written over, as for a progress bar.
+fn last_version(line: &str) -> &str {
+    line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default()
 }
 
 /// The hints about keys while there is more to read and after all was seen, each also for an input that is not empty.

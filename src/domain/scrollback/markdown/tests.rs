@@ -1,7 +1,7 @@
 //! Replies in Markdown on screens of several widths, whole and in pieces.
 
 use crate::domain::frame::{Color, LinkPart, Style, StyledLine};
-use crate::domain::scrollback::{LineKind, Reader, Scrollback};
+use crate::domain::scrollback::{LineKind, Reader, Scrollback, Shown};
 
 const ALL: Reader = Reader::Shared;
 
@@ -319,7 +319,7 @@ fn what_is_laid_out_again_keeps_its_place_among_other_lines() {
         "call",
         &crate::domain::scrollback::Outcome {
             output: vec![StyledLine::of("output", Style::default())],
-            shown: 1,
+            shown: Shown::First(1),
             ..Default::default()
         },
     );
