@@ -13,7 +13,7 @@ use crate::base::id::MessageId;
 use crate::base::text;
 use crate::domain::chunk::Chunk;
 use crate::domain::drafts::Drafts;
-use crate::domain::message::{Body, Message, replaced_mark};
+use crate::domain::message::{Body, Message, TEAM_RESULT, replaced_mark};
 use crate::domain::scrollback::{LineKind, Scrollback};
 use crate::domain::stream::Usage;
 use crate::domain::todo::Todo;
@@ -325,6 +325,12 @@ fn speak(
     Some(speaker)
 }
 
+/// The parts of the result of a team task: what became of it, and the answer, which a model wrote.
+fn team_answer(text: &str) -> Option<(&str, &str)> {
+    let (about, answer) = text.strip_prefix(TEAM_RESULT).and_then(|_| text.split_once("\n\n"))?;
+    about.lines().skip(1).all(|line| line.starts_with("- ")).then_some((about, answer))
+}
+
 /// Adds a chunk to the scrollback, if it is shown there. Returns a note that was put above a reply.
 fn show(scrollback: &mut Scrollback, chunk: &Chunk, is_aside: bool) -> Option<Aside> {
     let replaced;
@@ -352,6 +358,14 @@ fn show(scrollback: &mut Scrollback, chunk: &Chunk, is_aside: bool) -> Option<As
             return None;
         }
     };
+    if kind == LineKind::Note
+        && let Some((about, answer)) = team_answer(text)
+    {
+        // The agent is idle: there is no reply above which it would be a note.
+        scrollback.push(kind, about);
+        scrollback.push(LineKind::Assistant, answer);
+        return None;
+    }
     match kind {
         LineKind::Assistant => scrollback.extend(kind, text),
         LineKind::Thinking => scrollback.extend_thinking(text, None),
@@ -399,4 +413,25 @@ fn turn_end(duration: Option<Duration>, used: Used, unix_ms: i64) -> String {
     let parts: Vec<String> =
         duration.into_iter().chain(tokens).chain(used.cost()).chain([time_of_day(unix_ms)]).collect();
     parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::scrollback::Reader;
+
+    #[test]
+    fn the_answer_of_a_team_is_drawn_as_what_a_model_writes() {
+        let shown = |text: &str| -> Vec<(LineKind, String)> {
+            let mut scrollback = Scrollback::default();
+            show(&mut scrollback, &Chunk::Note(text.into()), false);
+            let rows = scrollback.visible(Reader::End, 60, 20).into_iter().filter(|row| !row.text.is_empty());
+            rows.map(|row| (row.kind, row.text)).collect()
+        };
+        let note = |text: &str| (LineKind::Note, text.to_owned());
+        let whole = shown("team r1: 2 of 2 members answered in 1.0 s, 9 tokens\n- task: why\n\n# Because\n\nof **it**");
+        assert_eq!(whole[..2], [note("team r1: 2 of 2 members answered in 1.0 s, 9 tokens"), note("- task: why")]);
+        assert_eq!(whole[2..], [(LineKind::Assistant, "Because".into()), (LineKind::Assistant, "of it".into())]);
+        assert_eq!(shown("team work\nis all\n\n**that** counts").last(), Some(&note("**that** counts")));
+    }
 }

@@ -14,6 +14,10 @@ pub struct Message {
     pub created_at: i64,
 }
 
+/// Begins the text of a [`Body::System`] with the result of a team task: lines that begin with `- ` follow, and after a
+/// blank line the answer.
+pub const TEAM_RESULT: &str = "team ";
+
 /// The content of a message. The first group is sent to the model, the others are for replay and display.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {

@@ -10,7 +10,7 @@ use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::change::{ArchiveAct, Change};
 use crate::domain::flow::Origin;
-use crate::domain::message::Body;
+use crate::domain::message::{Body, TEAM_RESULT};
 use crate::domain::scrollback::LineKind;
 use crate::repl::component::Command;
 use crate::repl::coordinator::{Coordinator, MAX_FINISHED, Run, RunId, TeamResult};
@@ -228,7 +228,7 @@ fn outcome_text(outcome: &Outcome, task: &str, names: &BTreeMap<String, String>)
     let name_of = |member: &str| names.get(member).map_or(member, String::as_str).to_owned();
     let answered = outcome.results.iter().filter(|result| result.is_success()).count();
     let mut text = format!(
-        "team {}: {answered} of {} in {:.1} s, {}",
+        "{TEAM_RESULT}{}: {answered} of {} in {:.1} s, {}",
         outcome.run,
         text::counted(outcome.results.len(), "member answered", "members answered"),
         outcome.duration.as_secs_f64(),
