@@ -5,7 +5,8 @@ use clap::ArgMatches;
 use super::arguments::{agent_arg, flag};
 use super::{CommandContext, CommandSpec, ShellSpec};
 use crate::base::error::Result;
-use crate::domain::change::Change;
+use crate::domain::change::{Change, FileJob};
+use crate::domain::file_change::LandRequest;
 use crate::domain::flow::InputResult;
 
 pub const KILL: CommandSpec = CommandSpec {
@@ -16,15 +17,27 @@ pub const KILL: CommandSpec = CommandSpec {
             .arg(agent_arg("Agent to end"))
             .arg(flag("cascade", "End its descendants as well"))
             .arg(flag("descendants", "End its descendants and not the agent itself").conflicts_with("cascade"))
+            .arg(flag("land", "Land the work in its worktree first").conflicts_with_all(["cascade", "descendants"]))
+            .arg(flag("discard", "Throw its worktree away; a ref is kept for 30 days").conflicts_with_all([
+                "cascade",
+                "descendants",
+                "land",
+            ]))
     },
     ..CommandSpec::new("kill", "end an agent, all below it, or both", run)
 };
 
 fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let agent_id = context.target(given)?;
-    let change = match given.get_flag("descendants") {
-        true => Change::KillDescendants(agent_id),
-        false => Change::Kill { agent_id, cascade: given.get_flag("cascade") },
+    let change = match () {
+        () if given.get_flag("descendants") => Change::KillDescendants(agent_id),
+        () if given.get_flag("discard") => Change::Files(FileJob::Discard(agent_id)),
+        () if given.get_flag("land") => {
+            let commit = Some(context.roster.title_or_label(agent_id));
+            let request = LandRequest { is_rebase: false, verifies: false, commit, then_kills: true };
+            Change::Files(FileJob::Land { agent: agent_id, request })
+        }
+        () => Change::Kill { agent_id, cascade: given.get_flag("cascade") },
     };
     Ok(InputResult::NewState(change, None))
 }

@@ -72,7 +72,12 @@ fn land(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         return Err(usage_error("--commit needs a message"));
     }
     let commit = commit.map(str::to_owned);
-    let request = LandRequest { is_rebase: given.get_flag("rebase"), verifies: given.get_flag("verify"), commit };
+    let request = LandRequest {
+        is_rebase: given.get_flag("rebase"),
+        verifies: given.get_flag("verify"),
+        commit,
+        then_kills: false,
+    };
     let agent = changed_agent(context, given)?;
     Ok(InputResult::NewState(Change::Files(FileJob::Land { agent, request }), None))
 }

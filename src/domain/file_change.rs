@@ -216,6 +216,8 @@ pub struct LandRequest {
     pub commit: Option<String>,
     /// Whether the commit runs the hooks of the repository and is signed, as the person's own commits are.
     pub verifies: bool,
+    /// The agent ends when its work has landed.
+    pub then_kills: bool,
 }
 
 /// A file that an undo restores.

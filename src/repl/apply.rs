@@ -83,7 +83,7 @@ impl Repl {
             Change::Tell { to, text } => self.submit(origin, to, text),
             Change::Compare(change) => self.compare(origin, agent_id, change),
             Change::Team(start) => self.begin_team(origin, agent_id, start),
-            Change::Kill { agent_id: victim, cascade } => kill(core, agent_id, victim, cascade),
+            Change::Kill { agent_id: victim, cascade } => self.kill(agent_id, victim, cascade),
             Change::KillDescendants(ancestor) => kill_descendants(core, agent_id, ancestor),
             Change::Archive(act) => archive(core, &self.terminals, agent_id, act),
             Change::Delete(deleted) => delete(core, agent_id, deleted),
@@ -136,6 +136,20 @@ impl Repl {
             self.terminals.switch(&mut self.core, origin, child)?;
             drafts::return_text(&mut self.core, child, origin, &input_line(text));
         }
+        Ok(())
+    }
+
+    /// Kills an agent, and says so where this was asked for, if that is not the agent that adopts its children.
+    fn kill(&mut self, asked_at: AgentId, victim: AgentId, cascade: bool) -> Result<()> {
+        let core = &mut self.core;
+        let (label, adopter) = (core.roster().label_of(victim), core.roster().parent(victim));
+        let worktree = core.agent(victim).and_then(|agent| agent.inputs.environment.worktree.clone());
+        core.kill(victim, cascade)?;
+        if let Some(root) = worktree.filter(|_| core.agent(asked_at).is_some()) {
+            // What becomes of it is said where this was asked for.
+            self.jobs.release_worktree(root, asked_at);
+        }
+        report(core, asked_at, adopter.unwrap_or(asked_at), &format!("{label} killed"));
         Ok(())
     }
 
@@ -260,14 +274,6 @@ fn archive_members(core: &mut Core, terminals: &Terminals, members: &[AgentId]) 
             core.archive(*id)?;
         }
     }
-    Ok(())
-}
-
-/// Kills an agent, and says so where this was asked for, if that is not the agent that adopts its children.
-fn kill(core: &mut Core, asked_at: AgentId, victim: AgentId, cascade: bool) -> Result<()> {
-    let (label, adopter) = (core.roster().label_of(victim), core.roster().parent(victim));
-    core.kill(victim, cascade)?;
-    report(core, asked_at, adopter.unwrap_or(asked_at), &format!("{label} killed"));
     Ok(())
 }
 

@@ -115,6 +115,12 @@ fn warning_about(core: &Core, agent: AgentId, result: &InputResult) -> Option<St
         }
         _ => return None,
     };
+    if let [one] = victims.as_slice()
+        && !core.roster().busy().contains(one)
+        && core.roster().parent(*one).is_some()
+    {
+        return warning_about_worktree(core, *one);
+    }
     let is_refused = victims.iter().any(|victim| core.roster().parent(*victim).is_none());
     let busy: Vec<AgentId> = victims.into_iter().filter(|victim| core.roster().busy().contains(victim)).collect();
     match busy.as_slice() {
@@ -123,6 +129,20 @@ fn warning_about(core: &Core, agent: AgentId, result: &InputResult) -> Option<St
         [one] => Some(format!("{} is busy: press Enter again to kill it", core.roster().label_of(*one))),
         several => Some(format!("{} agents are busy: press Enter again to kill them", several.len())),
     }
+}
+
+/// An agent that is killed may leave a worktree: the ways to end both.
+fn warning_about_worktree(core: &Core, victim: AgentId) -> Option<String> {
+    let environment = &core.agent(victim)?.inputs.environment;
+    let root = environment.worktree.as_ref()?;
+    let others = core.roster().iter().filter(|agent| agent.inputs.environment.worktree.as_ref() == Some(root)).count();
+    let (label, place) = (core.roster().label_of(victim), environment.place_name()?);
+    (others == 1).then(|| {
+        format!(
+            "press Enter again to kill {label} and keep {place} if it has changes; /kill {label} --land lands its work \
+             first, --discard throws it away"
+        )
+    })
 }
 
 /// The change that a line beginning with `!`, `!!` or `#` means. Only lines typed at a terminal are read in this way.

@@ -132,6 +132,12 @@ impl Roster {
         self.get(id).map_or_else(|| id.to_string(), |agent| agent.identity.label())
     }
 
+    /// What an agent is about, for a commit of its work.
+    pub fn title_or_label(&self, id: AgentId) -> String {
+        let title = self.get(id).map(|agent| agent.title.clone()).filter(|title| !title.is_empty());
+        title.unwrap_or_else(|| self.label_of(id))
+    }
+
     /// The number of agents, without internal ones.
     pub fn len(&self) -> usize {
         self.by_ordinal.len()

@@ -162,3 +162,27 @@ fn discarded_work_is_kept_as_a_ref_and_the_agent_ends() {
     app.turn_until("git has nothing more to do", |app| app.timeout().why == WakeReason::Nothing);
     assert_eq!(worktrees(&app).len(), 1);
 }
+
+/// The ways to end an agent with a worktree are said before; what became of it, where that was typed.
+#[test]
+fn an_agent_with_a_worktree_is_killed_with_it_without_it_or_after_its_work_has_landed() {
+    for (end, expected, is_kept, log) in [
+        ("", "kept the worktree", true, "second\nfirst"),
+        (" --land", "removed the worktree", false, "json\nsecond\nfirst"),
+        (" --discard", "discarded polylogue/json", false, "second\nfirst"),
+    ] {
+        let Some((mut app, repo, root)) = reviewed() else { return };
+        app.switch(3);
+        if end.is_empty() {
+            app.enter("/kill json");
+            says(&mut app, "press Enter again to kill json and keep repo:json if it has changes");
+            app.enter_and_confirm("\x15/kill json");
+        } else {
+            app.enter(&format!("/kill json{end}"));
+        }
+        says(&mut app, expected);
+        app.turn_until("git has nothing more to do", |app| app.timeout().why == WakeReason::Nothing);
+        assert_eq!((app.repl.roster().len(), root.exists()), (3, is_kept), "{end}");
+        assert_eq!((main_log(&repo).as_str(), app.focus()), (log, 2), "{end}");
+    }
+}

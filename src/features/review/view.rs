@@ -211,14 +211,13 @@ impl ReviewView {
             return ViewAct::Notice("this agent has no worktree of its own: its changes are in place already");
         };
         let title = format!("land on {target}; message for what is not committed: Enter lands it, Esc goes back");
-        let said = core.agent(self.agent).map(|agent| agent.title.clone()).filter(|title| !title.is_empty());
         self.asked = Some(Asked::Land);
-        ViewAct::Ask { title, text: said.unwrap_or_else(|| core.roster().label_of(self.agent)) }
+        ViewAct::Ask { title, text: core.roster().title_or_label(self.agent) }
     }
 
     fn land(&self, message: &str) -> ViewAct {
         let commit = Some(message.trim()).filter(|message| !message.is_empty()).map(str::to_owned);
-        let request = LandRequest { is_rebase: false, commit, verifies: false };
+        let request = LandRequest { is_rebase: false, commit, verifies: false, then_kills: false };
         ViewAct::Changes(vec![(self.agent, Change::Files(FileJob::Land { agent: self.agent, request }))])
     }
 

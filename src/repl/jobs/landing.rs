@@ -26,14 +26,21 @@ impl Jobs {
     ) -> Result<()> {
         let root = self.own_worktree(core, agent)?;
         let environment = core.factory_mut().environments.usual().environment;
-        let line = line_of(core, shown_at, agent, &request);
+        let (line, then_kills) = (line_of(core, shown_at, agent, &request), request.then_kills);
         let (task, there) = ((Kind::Land, agent, Some(root.clone())), root.clone());
         let work = move |job: &Job| landing::land(&there, &request, &environment, job);
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
+            let mut outcome = outcome.map_err(Error::usage);
+            let ends = outcome.is_ok() && then_kills;
+            let shown_at = if ends { survivor(core, shown_at, &[agent]) } else { shown_at };
+            if ends {
+                jobs.release_worktree(root.clone(), shown_at);
+                outcome = outcome.and_then(|text| core.kill(agent, false).map(|()| text));
+            }
             if outcome.is_ok() {
                 jobs.on_landed(core, agent, root, shown_at);
             }
-            report(core, origin, shown_at, &line, outcome.map_err(Error::usage));
+            report(core, origin, shown_at, &line, outcome);
         })
     }
 
@@ -45,7 +52,7 @@ impl Jobs {
         let work = move |job: &Job| worktree::discard(&there, now, &environment, job);
         self.tasks.spawn(core, task, work, move |_, core, outcome| {
             let at = agents_in(core, &root);
-            let shown_at = core.roster().parent(shown_at).filter(|_| at.contains(&shown_at)).unwrap_or(shown_at);
+            let shown_at = survivor(core, shown_at, &at);
             let discarded = outcome.map_err(Error::usage).and_then(|text| {
                 core.factory_mut().environments.forget_origin(&root);
                 at.into_iter().try_for_each(|there| core.kill(there, false))?;
@@ -95,6 +102,12 @@ impl Jobs {
             self.release_worktree(root, shown_at);
         }
     }
+}
+
+/// Where a note is shown when some agents have ended: where it was typed, or at the parent of that agent.
+fn survivor(core: &Core, typed_at: AgentId, ended: &[AgentId]) -> AgentId {
+    let parent = if ended.contains(&typed_at) { core.roster().parent(typed_at) } else { None };
+    parent.unwrap_or(typed_at)
 }
 
 /// The agents that work in a worktree.

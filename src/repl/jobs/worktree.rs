@@ -207,7 +207,7 @@ impl Jobs {
     }
 
     /// Marks a worktree as unused; it is removed once no agent works in it.
-    pub(super) fn release_worktree(&mut self, root: PathBuf, adopter: AgentId) {
+    pub(in crate::repl) fn release_worktree(&mut self, root: PathBuf, adopter: AgentId) {
         if self.unused_worktrees.iter().all(|unused| unused.root != root) {
             self.unused_worktrees.push(UnusedWorktree { root, adopter });
         }

@@ -133,7 +133,13 @@ impl WallView {
         let Some(parent) = core.roster().parent(marked) else { return ViewAct::Notice("agent 0 cannot be killed") };
         if kills != Some(marked) {
             self.kills = Some(marked);
-            return ViewAct::Notice("X again kills the marked agent; this cannot be undone");
+            let has_worktree = core.agent(marked).is_some_and(|agent| agent.inputs.environment.worktree.is_some());
+            return ViewAct::Notice(match has_worktree {
+                true => {
+                    "X again kills the marked agent and keeps its worktree if it has changes; /diff lands or discards it"
+                }
+                false => "X again kills the marked agent; this cannot be undone",
+            });
         }
         ViewAct::Changes(vec![(parent, Change::Kill { agent_id: marked, cascade: false })])
     }
