@@ -16,6 +16,8 @@ pub use chord::Chord;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyAction {
     Send,
+    /// Sends the draft to a new agent in a git worktree of its own.
+    Delegate,
     Newline,
     Cancel,
     Leave,
@@ -95,6 +97,7 @@ const AGENTS: &str = "Agents";
 /// All actions, in the order of help.
 pub const KEY_ACTIONS: &[KeyActionSpec] = &[
     spec(KeyAction::Send, "send", INPUT, &["enter"], "send; if empty: retry now, or send queued text"),
+    spec(KeyAction::Delegate, "delegate", INPUT, &["leader enter"], "send to a new agent in a git worktree of its own"),
     spec(KeyAction::Newline, "newline", INPUT, &["ctrl+j", "alt+enter", "shift+enter"], "insert a line break"),
     spec(KeyAction::Complete, "complete", INPUT, &["tab"], "complete a command, a name or a file"),
     spec(KeyAction::Up, "up", INPUT, &["up"], "line above, queued text or earlier input"),

@@ -4,21 +4,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::worktrees::{app as app_with_repository, git, worktrees};
-use crate::support::harness::Harness;
+use crate::support::harness::{Harness, QUESTION_SETTLES};
 use crate::support::internals::{Body, Probe as _, WakeReason};
 use crate::support::scene::assert_shows;
 
-/// Two agents in worktrees: `json` has changed two hunks of one file and added another, `docs` has changed nothing.
-fn reviewed() -> Option<(Harness, PathBuf, PathBuf)> {
+/// An agent in a repository that has a name for commits.
+fn in_repository() -> Option<(Harness, PathBuf)> {
     let mut app = app_with_repository()?;
     let repo = fs::canonicalize(app.directory().join("repo")).expect("a repository");
     git(&repo, &["config", "user.name", "test"]);
     git(&repo, &["config", "user.email", "test@localhost"]);
+    app.enter("/env coding@repo");
+    app.enter("/approval auto");
+    Some((app, repo))
+}
+
+/// Two agents in worktrees: `json` has changed two hunks of one file and added another, `docs` has changed nothing.
+fn reviewed() -> Option<(Harness, PathBuf, PathBuf)> {
+    let (mut app, repo) = in_repository()?;
     let lines: String = (1..=30).map(|n| format!("line {n}\n")).collect();
     fs::write(repo.join("src/long"), &lines).expect("a file");
     git(&repo, &["add", "."]);
     git(&repo, &["commit", "-q", "-m", "second"]);
-    app.enter("/env coding@repo");
     app.enter("/fork --worktree --stay --name json");
     app.turn_until("a child", |app| app.repl.roster().len() == 3);
     app.enter("/fork --worktree --stay --name docs");
@@ -185,4 +192,66 @@ fn an_agent_with_a_worktree_is_killed_with_it_without_it_or_after_its_work_has_l
         assert_eq!((app.repl.roster().len(), root.exists()), (3, is_kept), "{end}");
         assert_eq!((main_log(&repo).as_str(), app.focus()), (log, 2), "{end}");
     }
+}
+
+/// Three changes in worktrees: one asks and lands, one lands, one is thrown away; by a person who stays in the program.
+#[test]
+fn three_agents_are_started_answered_reviewed_and_landed_with_less_than_forty_keys() {
+    let Some((mut app, repo)) = in_repository() else { return };
+    let mut count = 0;
+    let mut press = |app: &mut Harness, keys: &[&[u8]]| {
+        for key in keys {
+            app.type_bytes(key);
+            app.turn();
+            count += 1;
+        }
+    };
+    for prompt in [
+        r#"%tool write_file {"file_path":"one.py","content":"1\n"}"#,
+        r#"%tool bash {"command":"echo 2 > two.py"}"#,
+        r#"%tool write_file {"file_path":"three.py","content":"3\n"}"#,
+    ] {
+        // What is asked for is typed in any case.
+        app.type_bytes(prompt.as_bytes());
+        press(&mut app, &[b"\x18", b"\r"]);
+    }
+    app.turn_until("three children", |app| app.repl.roster().len() == 5);
+    app.turn_until("one asks, the others are done", |app| {
+        app.repl.roster().asking().len() == 1 && app.repl.roster().at_work().is_empty()
+    });
+    press(&mut app, &[b"\x1ba"]);
+    assert_shows(&mut app, "echo 2 > two.py");
+    let settled = app.clock.now() + QUESTION_SETTLES * 3;
+    app.turn_until("keys are answers", |app| app.clock.now() > settled);
+    app.turn();
+    press(&mut app, &[b"y"]);
+    app.turn_until("nobody asks", |app| {
+        app.repl.roster().asking().is_empty() && app.repl.roster().at_work().is_empty()
+    });
+    press(&mut app, &[b"\r"]);
+    let mut reviewed = Vec::new();
+    while reviewed.len() < 3 {
+        let mut name = "";
+        app.turn_until("a review", |app| {
+            let screen = app.screen_text();
+            let is_shown = |name: &&str| screen.contains(&format!("> {name}")) && !reviewed.contains(name);
+            name = ["one.py", "two.py", "three.py"].into_iter().find(is_shown).unwrap_or_default();
+            !name.is_empty()
+        });
+        reviewed.push(name);
+        if name == "three.py" {
+            press(&mut app, &[b"D", b"D"]);
+            says(&mut app, "discarded polylogue/");
+        } else {
+            press(&mut app, &[b"l", b"\r"]);
+            says(&mut app, "landed 1 commit");
+        }
+        if reviewed.len() < 3 && name != "three.py" {
+            press(&mut app, &[b"]"]);
+        }
+    }
+    press(&mut app, &[b"\x1b"]);
+    assert!(repo.join("one.py").exists() && repo.join("two.py").exists() && !repo.join("three.py").exists());
+    assert_eq!(main_log(&repo).lines().count(), 4, "{}", main_log(&repo));
+    assert!(count <= 40, "{count} keys");
 }

@@ -30,7 +30,7 @@ const SOON: Duration = Duration::from_millis(5);
 const ESCAPE_PATIENCE: Duration = Duration::from_millis(30);
 
 /// How long keys are text after a question appeared.
-const QUESTION_SETTLES: Duration = Duration::from_millis(300);
+pub const QUESTION_SETTLES: Duration = Duration::from_millis(300);
 
 /// The agents' working directory in the data directory.
 const WORK: &str = "work";

@@ -99,6 +99,11 @@ impl Terminals {
         }
         match action {
             Action::Send => self.send(core, id, agent),
+            Action::Delegate => {
+                let prompt = self.take_line(core, id, agent).unwrap_or_default();
+                let rest = if prompt.is_empty() { String::new() } else { format!(" --stay -- {prompt}") };
+                Some(Act::Line(format!("/fork --worktree{rest}")))
+            }
             Action::Answer(_) | Action::AllowUnread | Action::Always(_) => {
                 self.answer(core, id, agent, &action).map(Act::Change)
             }

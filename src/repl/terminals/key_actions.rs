@@ -51,6 +51,8 @@ pub enum Action {
     Type(String),
     Paste(String),
     Send,
+    /// Sends the draft to a new agent in a git worktree of its own.
+    Delegate,
     Answer(bool),
     /// Allows the call although not all of its question was shown.
     AllowUnread,
@@ -212,6 +214,8 @@ fn cancel(situation: &Situation) -> Action {
 fn meaning(action: KeyAction, situation: &Situation) -> Action {
     match action {
         KeyAction::Send => send(situation),
+        KeyAction::Delegate if matches!(situation.question, QuestionKeys::Typing(_)) => Action::Nothing,
+        KeyAction::Delegate => Action::Delegate,
         KeyAction::Cancel => cancel(situation),
         KeyAction::Leave if !situation.is_draft_empty => Action::Clear,
         KeyAction::Leave => Action::Leave,

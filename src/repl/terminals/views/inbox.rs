@@ -9,6 +9,7 @@ use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::base::text::dollars;
+use crate::domain::change::{Change, Shown};
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::scrollback::Reader;
@@ -55,6 +56,19 @@ impl InboxView {
     /// The inbox with the entry of this agent marked.
     pub fn at(agent: AgentId) -> Self {
         Self { wanted: Some(agent), ..Self::default() }
+    }
+
+    /// Goes to the marked agent; reviews the work of one that has finished in a worktree of its own.
+    fn open(&self, core: &Core) -> ViewAct {
+        let Some(entry) = self.entries.marked().filter(|_| self.together.is_none()) else { return ViewAct::Done };
+        let agent = core.agent(entry.agent);
+        let has_worktree = agent.is_some_and(|agent| agent.inputs.environment.worktree.is_some());
+        match entry.need {
+            Need::Finished if has_worktree => {
+                ViewAct::Changes(vec![(entry.agent, Change::Show(Shown::Diff(entry.agent)))])
+            }
+            _ => ViewAct::Go(entry.agent),
+        }
     }
 
     fn mark_several(&mut self) {
@@ -247,7 +261,7 @@ impl Content for InboxView {
         match code {
             _ if modifiers.ctrl || modifiers.alt => return ViewAct::Done,
             KeyCode::Escape => return ViewAct::Close,
-            KeyCode::Enter => return self.asked().map_or(ViewAct::Done, ViewAct::Go),
+            KeyCode::Enter => return self.open(core),
             KeyCode::Char(' ') => self.mark_several(),
             KeyCode::Char('A') => return self.open_together(core),
             KeyCode::Char('x') => return self.mark_seen(core.now()),

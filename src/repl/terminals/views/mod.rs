@@ -39,7 +39,7 @@ use crate::repl::terminals::pane::{ScrolledText, indented, joined};
 use crate::repl::terminals::query::QueryLine;
 use crate::repl::terminals::question::Entry;
 pub(crate) use crate::repl::terminals::question::Page;
-use crate::repl::terminals::unseen::Unseen;
+use crate::repl::terminals::unseen::{Unseen, store_seen};
 use crate::repl::terminals::{Terminal, Terminals};
 use compare::CompareView;
 use inbox::InboxView;
@@ -314,6 +314,9 @@ impl Terminals {
         let content = content_of(core, ViewName::Review, agent);
         let Some((id, content)) = self.drawn_terminal(origin).ok().zip(content) else { return false };
         self.set_view(core, id, Some(content));
+        if self.unseen.remove(agent) {
+            store_seen(core, agent);
+        }
         true
     }
 
