@@ -29,6 +29,7 @@ const TOPICS: &[&str] = &[
     "scenarios",
     "exit-codes",
     "echo",
+    "review",
 ];
 
 fn output_of(arguments: &[&str]) -> String {

@@ -89,7 +89,7 @@ fn hosts() -> Vec<CompletionCandidate> {
 }
 
 fn topics() -> Vec<CompletionCandidate> {
-    topics::TOPICS.iter().map(|topic| CompletionCandidate::new(topic.name).help(Some(topic.about.into()))).collect()
+    topics::topics().map(|topic| CompletionCandidate::new(topic.name).help(Some(topic.about.into()))).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use clap::{Arg, Command, CommandFactory as _};
 
 use super::arguments::Arguments;
-use super::topics::TOPICS;
+use super::topics::topics;
 use crate::base::text;
 use crate::features::FEATURES;
 
@@ -172,7 +172,7 @@ pub fn overview() -> String {
         hang(&mut out, group, 9, &names.join(", "));
     }
     out += "\nTopics (polylogue help TOPIC; polylogue help topics describes them):\n";
-    let topics: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
+    let topics: Vec<&str> = topics().map(|topic| topic.name).collect();
     for (_, row) in text::wrap(&topics.join(", "), COLUMNS - 2) {
         let _ = writeln!(out, "  {}", row.trim_end());
     }

@@ -8,7 +8,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use super::arguments::Arguments;
-use super::topics::TOPICS;
+use super::topics::topics;
 
 /// The page in roff (man(7)).
 pub fn page() -> String {
@@ -30,7 +30,7 @@ fn write_page(page: &mut Vec<u8>) -> io::Result<()> {
     man.render_options_section(page)?;
     Roff::new().control("SH", ["SUBCOMMANDS"]).to_writer(page)?;
     write_subcommands(page, "polylogue", &Arguments::command())?;
-    TOPICS.iter().try_for_each(|topic| topic_section(topic.about, &(topic.text)()).to_writer(page))
+    topics().try_for_each(|topic| topic_section(topic.about, &topic.text()).to_writer(page))
 }
 
 fn write_subcommands(page: &mut Vec<u8>, path: &str, command: &Command) -> io::Result<()> {

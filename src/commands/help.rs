@@ -113,7 +113,7 @@ const OTHER_COMMANDS: &str = "Other commands";
 const CUSTOM: &str = "Your commands";
 
 /// The first rows where a person asks for the keys: names of keys, and beginnings of lines.
-const FIRST_ROWS: &[&str] = &["inbox", "wall", "/fork ", "send", "complete"];
+const FIRST_ROWS: &[&str] = &["inbox", "wall", "review", "/fork ", "send", "complete"];
 const MOST_USED: &str = "Most used";
 
 /// A row of the help that is shown in a chat.
@@ -281,9 +281,9 @@ mod tests {
             activity: Box::new(|_| String::new()),
         };
         let rows = help_rows(&context, true);
-        let first: Vec<&str> = rows[..6].iter().map(|row| row.term.split([' ', ',']).next().unwrap()).collect();
-        assert_eq!(first, ["Alt+A", "Alt+W", "/fork", "Enter", "Tab", "Ctrl+J"]);
-        assert_eq!((rows[4].group, rows[5].group), (MOST_USED, "Keys: input"));
+        let first: Vec<&str> = rows[..7].iter().map(|row| row.term.split([' ', ',']).next().unwrap()).collect();
+        assert_eq!(first, ["Alt+A", "Alt+W", "Alt+R", "/fork", "Enter", "Tab", "Ctrl+J"]);
+        assert_eq!((rows[5].group, rows[6].group), (MOST_USED, "Keys: input"));
         assert_eq!(rows.len(), help_rows(&context, false).len());
     }
 

@@ -207,11 +207,31 @@ impl UndoRequest {
     }
 }
 
+/// How commits come to another branch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LandWay {
+    #[default]
+    Merge,
+    Rebase,
+    /// All of them as one.
+    Squash,
+}
+
+impl LandWay {
+    /// The option that selects it.
+    pub const fn option(self) -> Option<&'static str> {
+        match self {
+            Self::Merge => None,
+            Self::Rebase => Some("rebase"),
+            Self::Squash => Some("squash"),
+        }
+    }
+}
+
 /// How the branch of a worktree is brought to where it left.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LandRequest {
-    /// Its commits are rebased instead of merged.
-    pub is_rebase: bool,
+    pub way: LandWay,
     /// The message with which uncommitted changes are committed first.
     pub commit: Option<String>,
     /// Whether the commit runs the hooks of the repository and is signed, as the person's own commits are.

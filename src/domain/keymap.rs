@@ -97,9 +97,9 @@ const AGENTS: &str = "Agents";
 /// All actions, in the order of help.
 pub const KEY_ACTIONS: &[KeyActionSpec] = &[
     spec(KeyAction::Send, "send", INPUT, &["enter"], "send; if empty: retry now, or send queued text"),
-    spec(KeyAction::Delegate, "delegate", INPUT, &["leader enter"], "send to a new agent in a git worktree of its own"),
     spec(KeyAction::Newline, "newline", INPUT, &["ctrl+j", "alt+enter", "shift+enter"], "insert a line break"),
     spec(KeyAction::Complete, "complete", INPUT, &["tab"], "complete a command, a name or a file"),
+    spec(KeyAction::Delegate, "delegate", INPUT, &["leader enter"], "send to a new agent in a worktree"),
     spec(KeyAction::Up, "up", INPUT, &["up"], "line above, queued text or earlier input"),
     spec(KeyAction::Down, "down", INPUT, &["down"], "line below, else later input"),
     spec(KeyAction::OlderInput, "older_input", INPUT, &["ctrl+p"], "earlier input"),

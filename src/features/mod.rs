@@ -30,6 +30,8 @@ pub struct Feature {
     /// Tools for models. Each is a command, or a call that the component carries out.
     pub tools: &'static [&'static ToolSpec],
     pub views: &'static [ViewSpec],
+    /// Its part of the reference: a name, what it is about, and the text.
+    pub topic: Option<(&'static str, &'static str, &'static str)>,
     /// Makes its component.
     pub component: Option<fn() -> Box<dyn Component>>,
     pub helper: Option<Helper>,
@@ -51,7 +53,7 @@ pub struct Helper {
 
 impl Feature {
     const fn new(name: &'static str) -> Self {
-        Self { name, commands: &[], tools: &[], views: &[], component: None, helper: None }
+        Self { name, commands: &[], tools: &[], views: &[], topic: None, component: None, helper: None }
     }
 }
 

@@ -82,7 +82,7 @@ fn arguments_are_completed_by_position() {
         ("/delete-mail ", "/delete-mail 1"),
         ("/kill --cascade s", "/kill --cascade scout"),
         ("/kill scout --c", "/kill scout --cascade "),
-        ("/kill scout --d", "/kill scout --descendants "),
+        ("/kill scout --de", "/kill scout --descendants "),
         ("/limit req", "/limit requests "),
         ("/stop sc", "/stop scout"),
         ("/send sc", "/send scout"),

@@ -47,7 +47,6 @@ fn set_several_on_one_task(tour: &mut Tour) {
     tour.look();
     tour.line("/agents");
     tour.look();
-    tour.picture("team");
     tour.until("3 of 3");
     tour.look();
 }

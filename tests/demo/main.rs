@@ -1,5 +1,6 @@
-//! The tour that `make demo` plays: the real program in a real terminal, and a person who types. First a new user's first minutes, then echo agents,
-//! then with ten agents of three projects, whose model server is scripted.
+//! The tour that `make demo` plays: the real program in a real terminal, and a person who types. First a new user's first
+//! minutes, then echo agents, then ten agents of three projects, whose model server is scripted, and three changes in
+//! worktrees.
 //! With `--pictures DIR` the screens that the README shows are drawn as well; `--only NAME` plays one part.
 
 #[path = "../support/mod.rs"]
@@ -10,6 +11,7 @@ mod first_steps;
 mod picture;
 mod provider;
 mod ten_agents;
+mod three_branches;
 mod tour;
 
 use std::path::{Path, PathBuf};
@@ -31,6 +33,7 @@ fn main() {
         ("first-minutes", first_minutes as fn(&Path, Option<PathBuf>)),
         ("first-steps", first_steps),
         ("ten-agents", ten_agents),
+        ("three-branches", three_branches),
     ] {
         if only.as_deref().is_none_or(|only| only == name) {
             let home = app.path().join(name);
@@ -50,6 +53,11 @@ fn first_steps(home: &Path, pictures: Option<PathBuf>) {
     let variables = vec![("POLYLOGUE_MODEL".to_owned(), "echo".to_owned())];
     let place = Place { home: home.into(), variables, size: SIZE };
     first_steps::play(&mut Tour::new(place.clone(), home, &[], pictures), &place);
+}
+
+fn three_branches(home: &Path, pictures: Option<PathBuf>) {
+    let place = Place { home: home.into(), variables: Vec::new(), size: SIZE };
+    three_branches::play(&place, &three_branches::repository(home), pictures);
 }
 
 fn ten_agents(home: &Path, pictures: Option<PathBuf>) {

@@ -21,12 +21,11 @@ pub struct Place {
 impl Place {
     /// Starts the program with these arguments in a new terminal. All share one data directory.
     pub fn start(&self, directory: &Path, args: &[&str]) -> Pty {
-        std::env::set_current_dir(directory).expect("a directory of the tour");
         let (home, data) = (self.home.to_str().expect("a path that is text"), self.home.join("data"));
         let arguments = [&["--data-dir", data.to_str().expect("a path that is text")], args].concat();
         let own = self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let variables: Vec<(&str, &str)> = [("HOME", home), ("LANG", "C.UTF-8")].into_iter().chain(own).collect();
-        Pty::spawn(env!("CARGO_BIN_EXE_polylogue"), &arguments, &variables, self.size)
+        Pty::spawn_in(env!("CARGO_BIN_EXE_polylogue"), &arguments, &variables, self.size, directory)
     }
 }
 

@@ -187,3 +187,15 @@ fn a_diff_has_what_was_committed_and_what_was_not_and_changes_nothing() {
     land(&mut app, "/land", "(fast-forward)");
     land(&mut app, "/diff", "nothing has changed since");
 }
+
+#[test]
+fn commits_are_squashed_into_one_and_the_worktree_goes_on_there() {
+    let Some((mut app, repo, root)) = landed() else { return };
+    commit(&root, "src/new", "of the agent\n");
+    fs::write(root.join("src/other"), "of the agent\n").expect("a file");
+    commit(&repo, "README", "of the person\n");
+    land(&mut app, "/land --squash --commit \"all of it\"", "(squashed)");
+    assert_eq!(git(&repo, &["log", "--format=%s"]), "all of it\nchange README\nfirst");
+    assert!(repo.join("src/new").exists() && repo.join("src/other").exists());
+    assert_eq!(head(&repo), head(&root));
+}

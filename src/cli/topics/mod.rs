@@ -9,37 +9,67 @@ use std::fmt::Write as _;
 
 use super::help;
 use crate::base::error::{Error, Result};
+use crate::features::FEATURES;
 
+#[derive(Clone, Copy)]
 pub struct Topic {
     pub name: &'static str,
     pub about: &'static str,
-    pub text: fn() -> String,
+    text: Text,
 }
 
-pub const TOPICS: &[Topic] = &[
-    Topic { name: "commands", about: "Commands in the chat", text: tables::commands },
-    Topic { name: "keys", about: "Keys in the chat", text: tables::keys },
-    Topic { name: "tools", about: "Tools that models can call", text: tables::tools },
-    Topic { name: "approval", about: "What agents may do without a question", text: tables::approval },
-    Topic { name: "files", about: "Which files the tools may open", text: tables::files },
-    Topic { name: "network", about: "What commands reach of the network", text: || include_str!("network.txt").into() },
-    Topic { name: "user-tools", about: "Programs of yours as tools", text: tables::user_tools },
-    Topic { name: "mcp", about: "Tools of MCP servers", text: tables::mcp },
-    Topic { name: "skills", about: "Instructions for certain tasks", text: || include_str!("skills.txt").into() },
-    Topic { name: "hooks", about: "Programs that may object to tool calls", text: tables::hooks },
-    Topic { name: "settings", about: "Configuration files and settings", text: tables::settings },
-    Topic { name: "parameters", about: "Parameters of requests, and models to fall back on", text: tables::parameters },
-    Topic { name: "environments", about: "Tools, directory and instructions of agents", text: tables::environments },
-    Topic { name: "variables", about: "Environment variables", text: tables::variables },
-    Topic { name: "scripts", about: "Use in scripts: polylogue --print", text: || include_str!("scripts.txt").into() },
-    Topic { name: "server", about: "Agents that outlive the terminal", text: || include_str!("server.txt").into() },
-    Topic { name: "editors", about: "Agents in an editor: polylogue acp", text: || include_str!("editors.txt").into() },
-    Topic { name: "workflows", about: "Several agents on one task", text: || include_str!("workflows.txt").into() },
-    Topic { name: "json", about: "JSON output", text: || include_str!("json.txt").into() },
-    Topic { name: "trace", about: "What happens in the event loop", text: || include_str!("trace.txt").into() },
-    Topic { name: "scenarios", about: "Replays of the event loop", text: || include_str!("scenarios.txt").into() },
-    Topic { name: "exit-codes", about: "Exit codes", text: || include_str!("exit-codes.txt").into() },
-    Topic { name: "echo", about: "The built-in model for trying things out", text: || include_str!("echo.txt").into() },
+#[derive(Clone, Copy)]
+enum Text {
+    Made(fn() -> String),
+    Of(&'static str),
+}
+
+impl Topic {
+    const fn made(name: &'static str, about: &'static str, text: fn() -> String) -> Self {
+        Self { name, about, text: Text::Made(text) }
+    }
+
+    const fn of((name, about, text): (&'static str, &'static str, &'static str)) -> Self {
+        Self { name, about, text: Text::Of(text) }
+    }
+
+    pub fn text(&self) -> String {
+        match self.text {
+            Text::Made(make) => make(),
+            Text::Of(text) => text.to_owned(),
+        }
+    }
+}
+
+/// All topics, those of features at the end.
+pub fn topics() -> impl Iterator<Item = Topic> {
+    TOPICS.iter().copied().chain(FEATURES.iter().filter_map(|feature| feature.topic.map(Topic::of)))
+}
+
+const TOPICS: &[Topic] = &[
+    Topic::made("commands", "Commands in the chat", tables::commands),
+    Topic::made("keys", "Keys in the chat", tables::keys),
+    Topic::made("tools", "Tools that models can call", tables::tools),
+    Topic::made("approval", "What agents may do without a question", tables::approval),
+    Topic::made("files", "Which files the tools may open", tables::files),
+    Topic::of(("network", "What commands reach of the network", include_str!("network.txt"))),
+    Topic::made("user-tools", "Programs of yours as tools", tables::user_tools),
+    Topic::made("mcp", "Tools of MCP servers", tables::mcp),
+    Topic::of(("skills", "Instructions for certain tasks", include_str!("skills.txt"))),
+    Topic::made("hooks", "Programs that may object to tool calls", tables::hooks),
+    Topic::made("settings", "Configuration files and settings", tables::settings),
+    Topic::made("parameters", "Parameters of requests, and models to fall back on", tables::parameters),
+    Topic::made("environments", "Tools, directory and instructions of agents", tables::environments),
+    Topic::made("variables", "Environment variables", tables::variables),
+    Topic::of(("scripts", "Use in scripts: polylogue --print", include_str!("scripts.txt"))),
+    Topic::of(("server", "Agents that outlive the terminal", include_str!("server.txt"))),
+    Topic::of(("editors", "Agents in an editor: polylogue acp", include_str!("editors.txt"))),
+    Topic::of(("workflows", "Several agents on one task", include_str!("workflows.txt"))),
+    Topic::of(("json", "JSON output", include_str!("json.txt"))),
+    Topic::of(("trace", "What happens in the event loop", include_str!("trace.txt"))),
+    Topic::of(("scenarios", "Replays of the event loop", include_str!("scenarios.txt"))),
+    Topic::of(("exit-codes", "Exit codes", include_str!("exit-codes.txt"))),
+    Topic::of(("echo", "The built-in model for trying things out", include_str!("echo.txt"))),
 ];
 
 /// The help about a topic or the path of a subcommand.
@@ -49,7 +79,7 @@ pub fn help(path: &[String]) -> Result<String> {
         [name] if name == "topics" => return Ok(list()),
         [name] => {
             if let Some(topic) = find(name) {
-                return Ok((topic.text)());
+                return Ok(topic.text());
             }
         }
         _ => {}
@@ -63,13 +93,13 @@ pub fn help(path: &[String]) -> Result<String> {
     })
 }
 
-fn find(name: &str) -> Option<&'static Topic> {
-    TOPICS.iter().find(|topic| topic.name == name)
+fn find(name: &str) -> Option<Topic> {
+    topics().find(|topic| topic.name == name)
 }
 
 fn list() -> String {
     let mut list = "Topics of polylogue help TOPIC:\n".to_owned();
-    for topic in TOPICS {
+    for topic in topics() {
         // Writing into a `String` cannot fail.
         let _ = writeln!(list, "  {:<12} {}", topic.name, topic.about);
     }
@@ -82,8 +112,8 @@ mod tests {
 
     #[test]
     fn every_topic_fits_a_terminal_of_eighty_columns() {
-        for topic in TOPICS {
-            let text = (topic.text)();
+        for topic in topics() {
+            let text = topic.text();
             assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{}", topic.name);
             let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
             assert!(wide.is_empty(), "{}: {wide:?}", topic.name);
@@ -94,7 +124,7 @@ mod tests {
     fn help_prints_topics_and_subcommands_and_refuses_other_words() {
         let help = |path: &[&str]| help(&path.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
         let (overview, list) = (help(&[]).unwrap(), help(&["topics"]).unwrap());
-        assert!(TOPICS.iter().all(|topic| overview.contains(topic.name) && list.contains(topic.about)));
+        assert!(topics().all(|topic| overview.contains(topic.name) && list.contains(topic.about)));
         assert_eq!(help(&["json"]).unwrap(), include_str!("json.txt"));
         assert!(help(&["multi-agent", "run"]).unwrap().contains("--strategy"));
         assert!(help(&["nonsense"]).unwrap_err().message.contains("polylogue help lists the topics"));

@@ -9,5 +9,6 @@ use view::ReviewView;
 
 pub const FEATURE: Feature = Feature {
     views: &[ViewSpec { name: ViewName::Review, open: |agent| Box::new(ReviewView::of(agent)) }],
+    topic: Some(("review", "Reviewing and landing what agents changed", include_str!("topic.txt"))),
     ..Feature::new("review")
 };

@@ -107,8 +107,9 @@ impl ReviewView {
 
     /// Which agent, where it works and how much has changed.
     fn title(&self, core: &Core) -> String {
-        let mut parts = vec!["review".to_owned(), core.roster().label_of(self.agent)];
         let agent = core.agent(self.agent);
+        let name = agent.map_or_else(|| core.roster().label_of(self.agent), |agent| agent.listed().to_string());
+        let mut parts = vec!["review".to_owned(), name];
         parts.extend(agent.and_then(|agent| agent.inputs.environment.place_name()));
         parts.push(agent.map_or("ended", |agent| agent.status().name()).to_owned());
         if !self.files.is_empty() {

@@ -11,7 +11,7 @@ use crate::base::id::{AgentId, MessageId};
 use crate::base::job::JobThread;
 use crate::domain::change::{Change, FileJob, ViewName};
 use crate::domain::diff::{FileDiff, hunk};
-use crate::domain::file_change::LandRequest;
+use crate::domain::file_change::{LandRequest, LandWay};
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::{Core, file_steps};
 use crate::repl::terminals::views::{Around, Content, List, Painter, Pane, ViewAct};
@@ -217,7 +217,7 @@ impl ReviewView {
 
     fn land(&self, message: &str) -> ViewAct {
         let commit = Some(message.trim()).filter(|message| !message.is_empty()).map(str::to_owned);
-        let request = LandRequest { is_rebase: false, commit, verifies: false, then_kills: false };
+        let request = LandRequest { way: LandWay::Merge, commit, verifies: false, then_kills: false };
         ViewAct::Changes(vec![(self.agent, Change::Files(FileJob::Land { agent: self.agent, request }))])
     }
 

@@ -146,8 +146,8 @@ fn notify_view(core: &mut Core, origin: Origin, text: String) {
 fn line_of(core: &Core, typed_at: AgentId, agent: AgentId, request: &LandRequest) -> String {
     let name = || core.agent(agent).and_then(|agent| agent.identity.name.clone()).unwrap_or_else(|| agent.short());
     let named = if typed_at == agent { String::new() } else { format!(" {}", name()) };
-    let rebase = if request.is_rebase { " --rebase" } else { "" };
+    let way = request.way.option().map(|option| format!(" --{option}")).unwrap_or_default();
     let commit = request.commit.as_ref().map(|message| format!(" --commit {message}")).unwrap_or_default();
     let verify = if request.verifies { " --verify" } else { "" };
-    format!("/land{named}{rebase}{verify}{commit}")
+    format!("/land{named}{way}{verify}{commit}")
 }
