@@ -445,7 +445,7 @@ impl Agent {
 
     /// The end of the output of a command that runs.
     pub fn live_output(&self) -> Option<String> {
-        self.work.written()
+        self.work.live_output()
     }
 
     /// Whether one of its tool threads is running.

@@ -361,7 +361,6 @@ fn show(scrollback: &mut Scrollback, chunk: &Chunk, is_aside: bool) -> Option<As
     if kind == LineKind::Note
         && let Some((about, answer)) = team_answer(text)
     {
-        // The agent is idle: there is no reply above which it would be a note.
         scrollback.push(kind, about);
         scrollback.push(LineKind::Assistant, answer);
         return None;

@@ -155,9 +155,9 @@ impl Work {
     }
 
     /// The end of the output of a command that runs.
-    pub fn written(&self) -> Option<String> {
+    pub fn live_output(&self) -> Option<String> {
         self.calls.iter().rev().find_map(|call| match &call.progress {
-            Progress::Running(running, _) => Some(running.written()).filter(|written| !written.is_empty()),
+            Progress::Running(running, _) => Some(running.live_output()).filter(|output| !output.is_empty()),
             _ => None,
         })
     }

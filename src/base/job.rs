@@ -27,8 +27,8 @@ pub struct Job {
     written: Mutex<Vec<u8>>,
 }
 
-/// So much of the output of running work can be looked at, in bytes.
-const MAX_WRITTEN: usize = 4 << 10;
+/// Bytes of the latest output that are kept for display.
+const MAX_LIVE_OUTPUT: usize = 4 << 10;
 
 impl Job {
     /// A job that is not cancelled.
@@ -47,15 +47,15 @@ impl Job {
         }
     }
 
-    /// Lets a person see what the work has written so far. Nobody is woken.
-    pub fn note_written(&self, bytes: &[u8]) {
+    /// Keeps the end of what the work writes, for display. Does not wake the loop.
+    pub fn append_output(&self, bytes: &[u8]) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.extend_from_slice(&bytes[bytes.len().saturating_sub(MAX_WRITTEN)..]);
-        let excess = written.len().saturating_sub(MAX_WRITTEN);
+        written.extend_from_slice(&bytes[bytes.len().saturating_sub(MAX_LIVE_OUTPUT)..]);
+        let excess = written.len().saturating_sub(MAX_LIVE_OUTPUT);
         written.drain(..excess);
     }
 
-    fn written(&self) -> String {
+    fn live_output(&self) -> String {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&written).into_owned()
     }
@@ -138,8 +138,8 @@ impl<T> JobThread<T> {
     }
 
     /// The end of what the work has written so far.
-    pub fn written(&self) -> String {
-        self.slot.job.written()
+    pub fn live_output(&self) -> String {
+        self.slot.job.live_output()
     }
 
     /// Asks the work to stop; it completes soon after. May be called repeatedly; never blocks.
@@ -178,10 +178,10 @@ impl<T> Slot<T> {
     }
 }
 
-/// Starts a thread, for which the program has no other way.
+/// Starts a named thread. The only place in the program that does.
 ///
 /// # Errors
-/// If the system has no memory or no place for another thread.
+/// The system has no memory for a thread, or the limit of threads is reached.
 pub fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name).spawn(run).map_err(not_started)
 }

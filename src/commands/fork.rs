@@ -13,7 +13,7 @@ pub const FORK: CommandSpec = CommandSpec {
     define: |command| {
         new_agent_args(command)
             .arg(option("as", "DEFINITION", "Definition to begin with"))
-            .arg(flag("worktree", "Give it a new git worktree and a branch, called as it is"))
+            .arg(flag("worktree", "Create it in a new git worktree, on a branch with its name"))
             .arg(flag("stay", "Keep showing this agent"))
             .arg(flag("include-current", "Inherit the open message and the tool results of its turn too"))
     },

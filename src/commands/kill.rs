@@ -6,7 +6,7 @@ use super::arguments::{agent_arg, flag};
 use super::{CommandContext, CommandSpec, ShellSpec};
 use crate::base::error::Result;
 use crate::domain::change::{Change, FileJob};
-use crate::domain::file_change::{LandRequest, LandWay};
+use crate::domain::file_change::{LandMethod, LandRequest};
 use crate::domain::flow::InputResult;
 
 pub const KILL: CommandSpec = CommandSpec {
@@ -18,11 +18,10 @@ pub const KILL: CommandSpec = CommandSpec {
             .arg(flag("cascade", "End its descendants as well"))
             .arg(flag("descendants", "End its descendants and not the agent itself").conflicts_with("cascade"))
             .arg(flag("land", "Land the work in its worktree first").conflicts_with_all(["cascade", "descendants"]))
-            .arg(flag("discard", "Throw its worktree away; a ref is kept for 30 days").conflicts_with_all([
-                "cascade",
-                "descendants",
-                "land",
-            ]))
+            .arg(
+                flag("discard", "Delete its worktree and branch; the work can be restored for 30 days")
+                    .conflicts_with_all(["cascade", "descendants", "land"]),
+            )
     },
     ..CommandSpec::new("kill", "end an agent, all below it, or both", run)
 };
@@ -34,7 +33,7 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         () if given.get_flag("discard") => Change::Files(FileJob::Discard(agent_id)),
         () if given.get_flag("land") => {
             let commit = Some(context.roster.title_or_label(agent_id));
-            let request = LandRequest { way: LandWay::Merge, verifies: false, commit, then_kills: true };
+            let request = LandRequest { method: LandMethod::Merge, verifies: false, commit, kills_agent_after: true };
             Change::Files(FileJob::Land { agent: agent_id, request })
         }
         () => Change::Kill { agent_id, cascade: given.get_flag("cascade") },

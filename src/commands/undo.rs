@@ -7,7 +7,7 @@ use super::{CommandContext, CommandSpec, Rest, ShellSpec, WithoutServer, any_cal
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::change::{Change, FileJob, Shown};
-use crate::domain::file_change::{LandRequest, LandWay, UndoRequest};
+use crate::domain::file_change::{LandMethod, LandRequest, UndoRequest};
 use crate::domain::flow::InputResult;
 
 pub const UNDO: CommandSpec = CommandSpec {
@@ -56,7 +56,7 @@ pub const LAND: CommandSpec = CommandSpec {
         command
             .arg(agent_arg("Agent whose worktree to merge, also a killed one"))
             .arg(flag("rebase", "Rebase the commits instead of merging them"))
-            .arg(flag("squash", "Make one commit of all of them, with the message").conflicts_with("rebase"))
+            .arg(flag("squash", "Squash the commits into one; --commit sets its message").conflicts_with("rebase"))
             .arg(option("commit", "MESSAGE", "Commit uncommitted changes first, with this message"))
             .arg(
                 flag("verify", "Run the hooks of the repository for that commit, and sign it if git is configured to")
@@ -73,10 +73,11 @@ fn land(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         return Err(usage_error("--commit needs a message"));
     }
     let commit = commit.map(str::to_owned);
-    let way =
-        [LandWay::Rebase, LandWay::Squash].into_iter().find(|way| way.option().is_some_and(|id| given.get_flag(id)));
-    let way = way.unwrap_or_default();
-    let request = LandRequest { way, verifies: given.get_flag("verify"), commit, then_kills: false };
+    let method = [LandMethod::Rebase, LandMethod::Squash]
+        .into_iter()
+        .find(|method| method.option().is_some_and(|id| given.get_flag(id)));
+    let method = method.unwrap_or_default();
+    let request = LandRequest { method, verifies: given.get_flag("verify"), commit, kills_agent_after: false };
     let agent = changed_agent(context, given)?;
     Ok(InputResult::NewState(Change::Files(FileJob::Land { agent, request }), None))
 }

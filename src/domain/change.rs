@@ -8,6 +8,7 @@ use crate::base::id::{AgentId, MessageId};
 use crate::domain::approval::Policy;
 use crate::domain::choices::Choices;
 use crate::domain::compare::CompareChange;
+use crate::domain::diff::FileDiff;
 use crate::domain::file_change::{LandRequest, UndoRequest};
 use crate::domain::limits::{LimitName, LimitValue};
 use crate::domain::mail::MailId;
@@ -228,14 +229,17 @@ pub enum FileJob {
         /// How.
         request: LandRequest,
     },
-    /// Take back one hunk of a change.
-    TakeBack {
+    /// Revert one hunk of a change.
+    RevertHunk {
         /// The agent that made the change.
         agent: AgentId,
         /// The file; absolute.
         path: PathBuf,
-        /// The lines of the hunk.
-        hunk: Vec<String>,
+        /// Its change.
+        #[doc(hidden)]
+        file: Box<FileDiff>,
+        /// The hunk, counted from 0.
+        hunk: usize,
     },
     /// Throw the work in the worktree of an agent away, and the agent with it.
     Discard(AgentId),
@@ -357,7 +361,7 @@ pub enum Decision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueEdit {
     /// Move this entry to the draft.
-    TakeBack(usize),
+    RevertHunk(usize),
     /// Move the newest entry to the draft, if there is one.
     TakeBackNewest,
     /// Delete this entry.
@@ -451,7 +455,7 @@ impl Change {
             Self::Copy(_) => "copy",
             Self::Files(FileJob::Undo { .. }) => "undo",
             Self::Files(FileJob::Land { .. }) => "land",
-            Self::Files(FileJob::TakeBack { .. }) => "take_back",
+            Self::Files(FileJob::RevertHunk { .. }) => "revert_hunk",
             Self::Files(FileJob::Discard(_)) => "discard",
             Self::Files(FileJob::Export { .. }) => "export",
             Self::Shell { .. } => "shell",

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use similar::algorithms::{Capture, Compact, Replace, myers};
 use similar::{DiffOp, DiffTag};
 
+use crate::base::text::sanitise;
 use crate::domain::frame::{Color, Style, StyledLine};
 
 /// Columns of a line number, at least.
@@ -31,8 +32,10 @@ pub struct FileDiff {
     pub about: String,
     pub removed: usize,
     pub added: usize,
-    /// The lines of its hunks.
+    /// Those of its hunks, as they are in the file.
     pub lines: Vec<String>,
+    /// The mode of a file that was deleted, if it is known.
+    pub deleted_mode: Option<u32>,
 }
 
 impl FileDiff {
@@ -44,6 +47,11 @@ impl FileDiff {
             (about, true) => about.to_owned(),
             (about, false) => format!("{about}, {counts}"),
         }
+    }
+
+    /// Whether the change made it.
+    pub fn is_new(&self) -> bool {
+        self.about.split(", ").any(|about| about == "new")
     }
 
     /// The hunks of its lines. A new file is one.
@@ -60,19 +68,24 @@ impl FileDiff {
 impl fmt::Display for FileDiff {
     /// Begins with a line end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\n{}  {}", self.path.display(), self.counts())?;
-        self.lines.iter().try_for_each(|line| write!(f, "\n  {line}"))
+        let path = self.path.display().to_string();
+        write!(f, "\n{}  {}", sanitise(&path), self.counts())?;
+        self.lines.iter().try_for_each(|line| write!(f, "\n  {}", sanitise(line)))
     }
 }
 
 /// The text without the change of this hunk.
 ///
 /// # Errors
-/// The text is not as it was after the change.
-pub fn take_back(text: &str, lines: &[String]) -> Result<String, &'static str> {
+/// The text is not as it was after the change, or the lines are not exactly those of the file.
+pub fn revert_hunk(text: &str, lines: &[String]) -> Result<String, &'static str> {
     let begins = lines.first().is_some_and(|line| hunk(line).is_some());
-    let (start, size) =
-        lines.first().filter(|_| begins).and_then(|line| Some((hunk(line)?.1, hunk_size(line)?.1))).unwrap_or((1, 1));
+    let first = lines.first().filter(|_| begins);
+    let (start, size) = first.and_then(|line| Some((hunk(line)?.1, hunk_size(line)?.1))).unwrap_or((1, 1));
+    let is_exact = |line: &String| line.starts_with([' ', '+', '-', '\\']) && !line.contains('\u{fffd}');
+    if !lines[usize::from(begins)..].iter().all(is_exact) {
+        return Err("not all lines of this hunk are known exactly, nothing was reverted");
+    }
     let (mut old, mut new): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let mut ended = ' ';
     for line in &lines[usize::from(begins)..] {
@@ -91,7 +104,7 @@ pub fn take_back(text: &str, lines: &[String]) -> Result<String, &'static str> {
     // A hunk without lines of the new text has the number of the line before.
     let at = if size == 0 { start } else { start.saturating_sub(1) };
     if known.get(at..at + new.len()).is_none_or(|known| known != new) {
-        return Err("the file has changed since");
+        return Err("the file changed after this hunk was shown, nothing was reverted: open the review again (Alt+R)");
     }
     Ok([&known[..at].concat(), &old.concat(), &known[at + new.len()..].concat()].map(String::as_str).concat())
 }
@@ -101,7 +114,8 @@ pub fn parse_git(text: &str) -> Vec<FileDiff> {
     let mut files: Vec<FileDiff> = Vec::new();
     // How many lines of the hunk are left, of the old text and of the new one.
     let mut left = (0, 0);
-    for line in text.lines() {
+    // A carriage return is a part of its line.
+    for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
         if left == (0, 0) && line.starts_with("diff --git ") {
             files.push(FileDiff { path: path_of_header(line), ..FileDiff::default() });
             continue;
@@ -111,7 +125,7 @@ pub fn parse_git(text: &str) -> Vec<FileDiff> {
             match hunk_size(line) {
                 Some(size) => left = size,
                 None => {
-                    file.take_header(line);
+                    file.parse_header_line(line);
                     continue;
                 }
             }
@@ -129,7 +143,7 @@ pub fn parse_git(text: &str) -> Vec<FileDiff> {
 }
 
 impl FileDiff {
-    fn take_header(&mut self, line: &str) {
+    fn parse_header_line(&mut self, line: &str) {
         let about =
             |about: String, more: &str| if about.is_empty() { more.to_owned() } else { format!("{about}, {more}") };
         let known = std::mem::take(&mut self.about);
@@ -145,7 +159,10 @@ impl FileDiff {
             Some(("rename", rest)) => about(known, &format!("renamed {rest}")),
             Some(("new", rest)) if rest.starts_with("file mode") => about(known, "new"),
             Some(("new", rest)) => about(known, rest),
-            Some(("deleted", _)) => about(known, "deleted"),
+            Some(("deleted", rest)) => {
+                self.deleted_mode = rest.strip_prefix("file mode ").and_then(|mode| u32::from_str_radix(mode, 8).ok());
+                about(known, "deleted")
+            }
             Some(("Binary", _)) => about(known, "binary"),
             _ => known,
         };
@@ -155,7 +172,8 @@ impl FileDiff {
 /// The path in `diff --git a/x b/x`, which is the same twice unless the file was renamed.
 fn path_of_header(line: &str) -> PathBuf {
     let paths = line.trim_start_matches("diff --git ");
-    let (old, new) = paths.split_at(paths.len() / 2);
+    // Of a renamed file the header says it again.
+    let Some((old, new)) = paths.split_at_checked(paths.len() / 2) else { return PathBuf::from(paths) };
     let new = new.trim_start();
     let is_same = old.trim_end().trim_start_matches("\"").get(2..) == new.trim_start_matches("\"").get(2..);
     if is_same { unquoted(new, "b/") } else { PathBuf::from(paths) }
@@ -460,10 +478,10 @@ mod tests {
             ("", "@@ -1,2 +0,0 @@\n-a\n-b", "a\nb\n"),
             ("x\ny\n", "+x\n+y", ""),
         ] {
-            assert_eq!(take_back(new, &lines(hunk)).as_deref(), Ok(old), "{hunk}");
+            assert_eq!(revert_hunk(new, &lines(hunk)).as_deref(), Ok(old), "{hunk}");
         }
         for (new, hunk) in [("a\n", "@@ -1 +1 @@\n-a\n+b"), ("", "@@ -9 +9 @@\n-a\n+b"), ("b", "@@ -1 +1 @@\n-a\n+b")] {
-            assert!(take_back(new, &lines(hunk)).is_err(), "{hunk}");
+            assert!(revert_hunk(new, &lines(hunk)).is_err(), "{hunk}");
         }
     }
 }

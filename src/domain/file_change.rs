@@ -207,9 +207,9 @@ impl UndoRequest {
     }
 }
 
-/// How commits come to another branch.
+/// How commits are applied to the base branch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum LandWay {
+pub enum LandMethod {
     #[default]
     Merge,
     Rebase,
@@ -217,7 +217,7 @@ pub enum LandWay {
     Squash,
 }
 
-impl LandWay {
+impl LandMethod {
     /// The option that selects it.
     pub const fn option(self) -> Option<&'static str> {
         match self {
@@ -231,13 +231,13 @@ impl LandWay {
 /// How the branch of a worktree is brought to where it left.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LandRequest {
-    pub way: LandWay,
+    pub method: LandMethod,
     /// The message with which uncommitted changes are committed first.
     pub commit: Option<String>,
     /// Whether the commit runs the hooks of the repository and is signed, as the person's own commits are.
     pub verifies: bool,
-    /// The agent ends when its work has landed.
-    pub then_kills: bool,
+    /// The agent is killed when its work has landed.
+    pub kills_agent_after: bool,
 }
 
 /// A file that an undo restores.

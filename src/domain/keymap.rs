@@ -156,7 +156,7 @@ pub const KEY_ACTIONS: &[KeyActionSpec] = &[
         "review",
         AGENTS,
         &["alt+r", "leader r"],
-        "what this agent has changed: review, comment, land",
+        "review this agent's changes: comment, land, discard",
     ),
     spec(
         KeyAction::View(ViewName::Compare),

@@ -19,7 +19,7 @@ use crate::base::id::AgentId;
 use crate::commands::CommandSpec;
 use crate::domain::change::ViewName;
 use crate::repl::component::Component;
-use crate::repl::terminals::views::Content;
+use crate::repl::terminals::views::ViewContent;
 use crate::tools::ToolSpec;
 
 /// What a feature adds to the program.
@@ -41,7 +41,7 @@ pub struct Feature {
 pub struct ViewSpec {
     pub name: ViewName,
     /// About this agent.
-    pub open: fn(AgentId) -> Box<dyn Content>,
+    pub open: fn(AgentId) -> Box<dyn ViewContent>,
 }
 
 /// A mode in which the program helps another of its processes.

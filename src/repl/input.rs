@@ -139,8 +139,8 @@ fn warning_about_worktree(core: &Core, victim: AgentId) -> Option<String> {
     let (label, place) = (core.roster().label_of(victim), environment.place_name()?);
     (others == 1).then(|| {
         format!(
-            "press Enter again to kill {label} and keep {place} if it has changes; /kill {label} --land lands its work \
-             first, --discard throws it away"
+            "press Enter again to kill {label} (its worktree {place} is kept if it has changes), or use /kill {label} \
+             --land or /kill {label} --discard"
         )
     })
 }

@@ -16,8 +16,6 @@ use crate::tools::diff::Summary;
 use crate::tools::snapshots::Snapshots;
 use crate::tools::{Environment, Job, Outcome};
 
-/// Lines of the diff of one file.
-const MOST_LINES: usize = 400;
 /// Files that are compared; more are only named.
 const MOST_FILES: usize = 100;
 
@@ -145,6 +143,8 @@ fn diff(snapshots: &Snapshots, path: &Path, before: &FileState, after: &FileStat
         let about = if what.is_empty() { why.to_owned() } else { format!("{what}, {why}") };
         return FileDiff { path: path.into(), about, ..FileDiff::default() };
     };
-    let Summary { removed, added, lines } = Summary::new(&old, &new, MOST_LINES);
-    FileDiff { path: path.into(), about: what.into(), removed, added, lines }
+    let Summary { removed, added, lines } = Summary::exact(&old, &new);
+    let deleted_mode =
+        if let (FileState::File { mode, .. }, FileState::Absent) = (before, after) { Some(*mode) } else { None };
+    FileDiff { path: path.into(), about: what.into(), removed, added, lines, deleted_mode }
 }

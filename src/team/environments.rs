@@ -404,6 +404,17 @@ impl Environments {
         if name.is_empty() { "repository".to_owned() } else { name.to_owned() }
     }
 
+    /// Removes what comparisons of an earlier process left beside the worktrees.
+    pub fn remove_scratch(&self) {
+        let listed = self.worktrees.as_ref().and_then(|directory| fs::read_dir(directory).ok());
+        let left = listed
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with(tools::branch_diff::SCRATCH));
+        left.for_each(|entry| drop(fs::remove_dir_all(entry.path())));
+    }
+
     /// Our worktrees on disk, with the agents for which they were created.
     pub fn worktrees(&self) -> Vec<(AgentId, PathBuf)> {
         let listed = self.worktrees.as_ref().and_then(|directory| fs::read_dir(directory).ok());
@@ -422,7 +433,7 @@ impl Environments {
 
     /// Records the directory that a worktree is made from, and the agent that it is for, until
     /// [`Environments::forget_origin`].
-    pub fn note_origin(&self, worktree: &Path, directory: &Path, agent: AgentId) -> io::Result<()> {
+    pub fn record_origin(&self, worktree: &Path, directory: &Path, agent: AgentId) -> io::Result<()> {
         let directory = directory.as_os_str().as_encoded_bytes();
         file::replace(&origin_file(worktree), &[directory, b"\0", agent.to_string().as_bytes()].concat())
     }

@@ -157,7 +157,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let command = call.arguments["command"].as_str().unwrap_or_default();
     let mut capture = Capture::new(env.output_cap, &env.output_directory);
     let watched = snapshots::watch(SPEC.declaration.name, command, env, job);
-    let outcome = execute(call, env, &mut Live { capture: &mut capture, job }, job);
+    let outcome = execute(call, env, &mut LiveOutput { capture: &mut capture, job }, job);
     let ending = outcome.as_ref().ok().map(|outcome| &outcome.ending);
     let has_run = ending.is_some_and(|ending| !matches!(ending, Ending::NotStarted(_) | Ending::Weaker(_)));
     let changed = watched.and_then(|watched| watched.finish(has_run, job.is_cancelled())).map(Box::new);
@@ -169,14 +169,14 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
 }
 
 /// Keeps the output, and lets a person see its end while the command runs.
-struct Live<'a> {
+struct LiveOutput<'a> {
     capture: &'a mut Capture,
     job: &'a Job,
 }
 
-impl Sink for Live<'_> {
+impl Sink for LiveOutput<'_> {
     fn push(&mut self, bytes: &[u8]) {
-        self.job.note_written(bytes);
+        self.job.append_output(bytes);
         self.capture.push(bytes);
     }
 }

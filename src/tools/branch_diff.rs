@@ -6,6 +6,7 @@
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::file_access::reason;
 use super::git::Git;
@@ -18,6 +19,9 @@ use crate::sandbox;
 
 /// The most bytes of a diff that are shown.
 const MAX_DIFF: usize = 4 << 20;
+
+/// Begins the names of directories beside the worktrees that only last as long as a comparison.
+pub const SCRATCH: &str = ".diff-";
 
 /// What was done in a worktree.
 pub struct BranchDiff {
@@ -39,8 +43,10 @@ fn compare(root: &Path, env: &Environment, job: &Job) -> Result<BranchDiff, Stri
     let mut git = Git::to_remove(root, env, job).without_filters(root)?;
     let (base, target) = base(root, &git)?;
     let index = root.join(git.run(root, &["rev-parse", "--git-path", "index"])?);
-    let name = root.file_name().unwrap_or_default().to_string_lossy();
-    let place = root.with_file_name(format!(".diff-{name}"));
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    // Several can run at the same time.
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let place = root.with_file_name(format!("{SCRATCH}{}-{count}", std::process::id()));
     drop(fs::remove_dir_all(&place));
     let prepare = || {
         DirBuilder::new().recursive(true).mode(0o700).create(place.join("objects"))?;
@@ -57,16 +63,29 @@ fn compare(root: &Path, env: &Environment, job: &Job) -> Result<BranchDiff, Stri
         git.max_output = MAX_DIFF;
         let prefixes = ["--src-prefix=a/", "--dst-prefix=b/"];
         let options = ["diff", "--cached", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "--patch"];
-        git.run(root, &[&["-c", "core.quotePath=false"], &options[..], &prefixes, &[&base]].concat())
+        let patch = git.run(root, &[&["-c", "core.quotePath=false"], &options[..], &prefixes, &[&base]].concat())?;
+        if !is_cut(&patch) {
+            return Ok(parse_git(&patch));
+        }
+        let options = ["diff", "--cached", "--no-ext-diff", "--no-renames", "--name-only", "-z", &base];
+        let names = git.run(root, &options)?;
+        let about = "not shown, all changes together are too large";
+        let file = |name: &str| FileDiff { path: name.into(), about: about.into(), ..FileDiff::default() };
+        Ok(names.split('\0').filter(|name| !name.is_empty()).map(file).collect())
     });
     drop(fs::remove_dir_all(&place));
     let (branch, short) = (branch_of(root), base.get(..7).unwrap_or(&base));
-    let files = parse_git(&compared?);
+    let files = compared?;
     let heading = match files.is_empty() {
         true => format!("nothing has changed since {branch} left {target} at {short}"),
         false => format!("{branch} since it left {target} at {short}, with uncommitted changes"),
     };
     Ok(BranchDiff { heading, target, files })
+}
+
+/// Whether the middle of an output was left out (`tools::capture`): no line of a diff begins like this.
+fn is_cut(patch: &str) -> bool {
+    patch.lines().any(|line| line.starts_with('[') && line.contains(" bytes omitted; "))
 }
 
 /// The commit at which the worktree's branch began, and the branch. Later landings, and merges from there, are not part

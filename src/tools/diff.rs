@@ -21,8 +21,17 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// All lines as they are, as git writes them: to be applied again.
+    pub fn exact(old: &str, new: &str) -> Self {
+        Self::of(old, new, usize::MAX, exact_line)
+    }
+
     /// At most `limit` lines and one more that says how many were left out.
     pub fn new(old: &str, new: &str, limit: usize) -> Self {
+        Self::of(old, new, limit, |tag, text| vec![line(tag, text)])
+    }
+
+    fn of(old: &str, new: &str, limit: usize, line: fn(ChangeTag, &str) -> Vec<String>) -> Self {
         let (old_lines, new_lines) = (split_lines(old), split_lines(new));
         let ops = changes(&old_lines, &new_lines);
         let (mut removed, mut added) = (0, 0);
@@ -35,7 +44,7 @@ impl Summary {
             // A new file has nothing before or after the added lines.
             lines.extend((!old.is_empty()).then(|| UnifiedHunkHeader::new(&group).to_string()));
             let changes = group.iter().flat_map(|op| op.iter_changes(&old_lines[..], &new_lines[..]));
-            lines.extend(changes.map(|change| line(change.tag(), change.value())));
+            lines.extend(changes.flat_map(|change| line(change.tag(), change.value())));
         }
         let left_out = lines.len().saturating_sub(limit);
         lines.truncate(limit);
@@ -63,6 +72,13 @@ fn changes(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
 /// With their line ends, so that a missing last newline or another kind of line end is a difference.
 fn split_lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
+}
+
+fn exact_line(tag: ChangeTag, text: &str) -> Vec<String> {
+    match text.strip_suffix('\n') {
+        Some(text) => vec![format!("{tag}{text}")],
+        None => vec![format!("{tag}{text}"), "\\ No newline at end of file".to_owned()],
+    }
 }
 
 fn line(tag: ChangeTag, text: &str) -> String {

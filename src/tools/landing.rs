@@ -19,7 +19,7 @@ use super::git::Git;
 use super::worktree::{Left, branch_of};
 use super::{Environment, Job, Outcome};
 use crate::base::text::counted;
-use crate::domain::file_change::{LandRequest, LandWay};
+use crate::domain::file_change::{LandMethod, LandRequest};
 use crate::sandbox;
 
 /// Settings that would run programs, change more than asked for, or ask.
@@ -119,21 +119,23 @@ impl<'a> Landing<'a> {
         }
         let new = self.combine(request, &old, &tip).map_err(|why| format!("{why}{committed}"))?;
         self.advance(&old, &new).map_err(|why| format!("{why}{committed}"))?;
-        let how = match request.way {
-            LandWay::Rebase => "rebased",
-            LandWay::Squash => "squashed",
-            LandWay::Merge if new == tip => "fast-forward",
-            LandWay::Merge => "merged",
+        let how = match request.method {
+            LandMethod::Rebase => "rebased",
+            LandMethod::Squash => "squashed",
+            LandMethod::Merge if new == tip => "fast-forward",
+            LandMethod::Merge => "merged",
         };
         let place = self.checkout.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
         let mut text = format!("landed {} of {branch} on {target}{place} ({how})", counted(count, "commit", "commits"));
         if !committed.is_empty() && !request.verifies {
             text.push_str(&self.not_verified());
         }
-        if request.way != LandWay::Merge
+        if request.method != LandMethod::Merge
             && let Err(why) = self.run(self.root, &["reset", "--quiet", "--keep", &new])
         {
-            text.push_str(&format!("; the worktree stays at its own commits: {why}"));
+            text.push_str(&format!(
+                "; the branch of the worktree was not moved there: {why}; git reset --keep {target} in it does that"
+            ));
         }
         Ok(text)
     }
@@ -225,17 +227,17 @@ impl<'a> Landing<'a> {
         let name = self.root.file_name().unwrap_or_default().to_string_lossy();
         let place = self.root.with_file_name(format!(".landing-{name}"));
         self.remove(&place);
-        let (from, branch) = (if request.way == LandWay::Rebase { tip } else { old }, branch_of(self.root));
+        let (from, branch) = (if request.method == LandMethod::Rebase { tip } else { old }, branch_of(self.root));
         let outcome = self
             .run(self.root, &["worktree", "add", "--quiet", "--detach", &place.to_string_lossy(), from])
-            .and_then(|_| match request.way {
-                LandWay::Rebase => self.run(&place, &["rebase", "--quiet", old]),
-                LandWay::Squash => {
+            .and_then(|_| match request.method {
+                LandMethod::Rebase => self.run(&place, &["rebase", "--quiet", old]),
+                LandMethod::Squash => {
                     self.run(&place, &["merge", "--quiet", "--squash", "--no-verify-signatures", tip])?;
                     let message = request.commit.clone().unwrap_or_else(|| format!("Squash branch '{branch}'"));
                     self.run(&place, &["commit", "--quiet", "--no-verify", "-m", &message])
                 }
-                LandWay::Merge => {
+                LandMethod::Merge => {
                     let message = format!("Merge branch '{branch}'");
                     let options = ["merge", "--quiet", "--ff", "--no-edit", "--no-verify", "--no-verify-signatures"];
                     self.run(&place, &[&options[..], &["-m", &message, tip]].concat())

@@ -49,8 +49,8 @@ impl Running {
     }
 
     /// The end of the output so far of a command.
-    pub fn written(&self) -> String {
-        self.thread.written()
+    pub fn live_output(&self) -> String {
+        self.thread.live_output()
     }
 
     pub fn has_been_cancelled(&self) -> bool {

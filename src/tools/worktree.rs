@@ -100,34 +100,35 @@ pub fn forget(root: &Path) {
 }
 
 /// What became of a worktree to add.
-pub enum Made {
+pub enum AddedWorktree {
     Added {
         /// The directory in it that corresponds to the one it was made for.
         directory: PathBuf,
         /// What git has not checked out there, for the person; empty if all is there.
         incomplete: String,
     },
-    /// There is none, for its branch would be one that exists.
+    /// Nothing was added: the branch exists already.
     BranchExists,
 }
 
 /// Adds a worktree at `root` of the repository that contains `directory`. After an error there is none.
-pub fn add(directory: &Path, root: &Path, env: &Environment, job: &Job) -> Outcome<Made> {
+pub fn add(directory: &Path, root: &Path, env: &Environment, job: &Job) -> Outcome<AddedWorktree> {
     let git = Git::beside(directory, root, env, job).without_filters(directory)?;
     let prefix = prefix_in_repository(directory, &git)?;
     let branch = branch_of(root);
-    if git.run(directory, &["rev-parse", "--verify", "--quiet", &format!("refs/heads/{branch}")]).is_ok() {
-        return Ok(Made::BranchExists);
+    if !git.run(directory, &["for-each-ref", "--format=%(refname)", &format!("refs/heads/{branch}")])?.is_empty() {
+        return Ok(AddedWorktree::BranchExists);
     }
     let parent = root.parent().unwrap_or(Path::new("/"));
     let created = DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(|error| reason(&error));
     let arguments = ["worktree", "add", "--quiet", "-b", &branch, &root.to_string_lossy(), "HEAD"];
-    let noted = created.and_then(|()| Left::note(root, directory, &git));
-    match noted.and_then(|()| git.run(directory, &arguments)) {
+    // Before git runs there is no branch that an error would have to remove.
+    created.and_then(|()| Left::note(root, directory, &git))?;
+    match git.run(directory, &arguments) {
         Ok(_) if !git.job.is_cancelled() => {
             let inside = Some(root.join(prefix)).filter(|inside| inside.is_dir());
             let inside = inside.unwrap_or(root.into());
-            Ok(Made::Added { directory: inside, incomplete: incomplete(root, &git) })
+            Ok(AddedWorktree::Added { directory: inside, incomplete: incomplete(root, &git) })
         }
         outcome => {
             undo(directory, root, git.env);
@@ -222,21 +223,50 @@ pub fn discard(root: &Path, unix_ms: i64, env: &Environment, job: &Job) -> Outco
     let (branch, now) = (branch_of(root), unix_ms / 1000);
     let common = PathBuf::from(git.run(root, &["rev-parse", "--path-format=absolute", "--git-common-dir"])?);
     git.run(root, &["-c", "core.safecrlf=false", "add", "--all"])?;
+    if let Some(inner) = inner_repository(root, &git)? {
+        return Err(kept_message(root, &format!("{inner} is a repository of its own, which a ref would not keep")));
+    }
+    let kept = keep(&branch, now, root, &git)?;
+    git.run(&common, &["worktree", "remove", "--force", &root.to_string_lossy()])?;
+    let mut text = format!("discarded {branch}; to restore it within {KEPT_DAYS} days: git branch {branch} {kept}");
+    let deleted = git.run(&common, &["branch", "-D", &branch]).and_then(|_| forget_old(now, &common, &git));
+    if let Err(why) = deleted {
+        text.push_str(&format!("; git says: {why}"));
+    }
+    Ok(text)
+}
+
+/// Keeps what is staged in a worktree, its `HEAD` and its branch as a ref, and returns that.
+fn keep(branch: &str, now: i64, root: &Path, git: &Git) -> Result<String, String> {
     let (tree, head) = (git.run(root, &["write-tree"])?, git.run(root, &["rev-parse", "HEAD"])?);
+    let tip = git.run(root, &["for-each-ref", "--format=%(objectname)", &format!("refs/heads/{branch}")])?;
     let message = format!("{branch} as it was discarded");
-    let commit = git.run(root, &[&IDENTITY[..], &["commit-tree", &tree, "-p", &head, "-m", &message]].concat())?;
-    let name = branch.rsplit_once('/').map_or(branch.as_str(), |(_, name)| name);
+    let own = ["commit-tree", &tree, "-m", &message, "-p", &head];
+    let of_branch: &[&str] = if tip.is_empty() || tip == head { &[] } else { &["-p", &tip] };
+    let commit = git.run(root, &[&IDENTITY[..], &own, of_branch].concat())?;
+    let name = branch.rsplit_once('/').map_or(branch, |(_, name)| name);
     let kept = format!("{DISCARDED}/{name}-{now}");
     git.run(root, &["update-ref", &kept, &commit])?;
-    for old in git.run(&common, &["for-each-ref", "--format=%(refname)", DISCARDED])?.lines() {
+    Ok(kept)
+}
+
+/// Removes the refs that were kept long enough.
+fn forget_old(now: i64, common: &Path, git: &Git) -> Result<(), String> {
+    for old in git.run(common, &["for-each-ref", "--format=%(refname)", DISCARDED])?.lines() {
         let at = old.rsplit_once('-').and_then(|(_, at)| at.parse::<i64>().ok());
         if at.is_some_and(|at| at < now - KEPT_DAYS * 24 * 60 * 60) {
-            git.run(&common, &["update-ref", "-d", old])?;
+            git.run(common, &["update-ref", "-d", old])?;
         }
     }
-    git.run(&common, &["worktree", "remove", "--force", &root.to_string_lossy()])?;
-    git.run(&common, &["branch", "-D", &branch])?;
-    Ok(format!("discarded {branch}; for {KEPT_DAYS} days git branch NAME {kept} brings it back"))
+    Ok(())
+}
+
+/// A repository in the worktree, of which git keeps only the commit.
+fn inner_repository(root: &Path, git: &Git) -> Result<Option<String>, String> {
+    let staged = git.run(root, &["ls-files", "--stage"])?;
+    let links = staged.lines().filter(|line| line.starts_with("160000 "));
+    let mut paths = links.filter_map(|line| line.split_once('\t').map(|(_, path)| path.to_owned()));
+    Ok(paths.find(|path| root.join(path).join(".git").exists()))
 }
 
 fn kept_message(root: &Path, why: &str) -> String {

@@ -20,56 +20,56 @@ pub struct Topic {
 
 #[derive(Clone, Copy)]
 enum Text {
-    Made(fn() -> String),
-    Of(&'static str),
+    Generated(fn() -> String),
+    Fixed(&'static str),
 }
 
 impl Topic {
-    const fn made(name: &'static str, about: &'static str, text: fn() -> String) -> Self {
-        Self { name, about, text: Text::Made(text) }
+    const fn generated(name: &'static str, about: &'static str, text: fn() -> String) -> Self {
+        Self { name, about, text: Text::Generated(text) }
     }
 
-    const fn of((name, about, text): (&'static str, &'static str, &'static str)) -> Self {
-        Self { name, about, text: Text::Of(text) }
+    const fn fixed((name, about, text): (&'static str, &'static str, &'static str)) -> Self {
+        Self { name, about, text: Text::Fixed(text) }
     }
 
     pub fn text(&self) -> String {
         match self.text {
-            Text::Made(make) => make(),
-            Text::Of(text) => text.to_owned(),
+            Text::Generated(make) => make(),
+            Text::Fixed(text) => text.to_owned(),
         }
     }
 }
 
 /// All topics, those of features at the end.
 pub fn topics() -> impl Iterator<Item = Topic> {
-    TOPICS.iter().copied().chain(FEATURES.iter().filter_map(|feature| feature.topic.map(Topic::of)))
+    TOPICS.iter().copied().chain(FEATURES.iter().filter_map(|feature| feature.topic.map(Topic::fixed)))
 }
 
 const TOPICS: &[Topic] = &[
-    Topic::made("commands", "Commands in the chat", tables::commands),
-    Topic::made("keys", "Keys in the chat", tables::keys),
-    Topic::made("tools", "Tools that models can call", tables::tools),
-    Topic::made("approval", "What agents may do without a question", tables::approval),
-    Topic::made("files", "Which files the tools may open", tables::files),
-    Topic::of(("network", "What commands reach of the network", include_str!("network.txt"))),
-    Topic::made("user-tools", "Programs of yours as tools", tables::user_tools),
-    Topic::made("mcp", "Tools of MCP servers", tables::mcp),
-    Topic::of(("skills", "Instructions for certain tasks", include_str!("skills.txt"))),
-    Topic::made("hooks", "Programs that may object to tool calls", tables::hooks),
-    Topic::made("settings", "Configuration files and settings", tables::settings),
-    Topic::made("parameters", "Parameters of requests, and models to fall back on", tables::parameters),
-    Topic::made("environments", "Tools, directory and instructions of agents", tables::environments),
-    Topic::made("variables", "Environment variables", tables::variables),
-    Topic::of(("scripts", "Use in scripts: polylogue --print", include_str!("scripts.txt"))),
-    Topic::of(("server", "Agents that outlive the terminal", include_str!("server.txt"))),
-    Topic::of(("editors", "Agents in an editor: polylogue acp", include_str!("editors.txt"))),
-    Topic::of(("workflows", "Several agents on one task", include_str!("workflows.txt"))),
-    Topic::of(("json", "JSON output", include_str!("json.txt"))),
-    Topic::of(("trace", "What happens in the event loop", include_str!("trace.txt"))),
-    Topic::of(("scenarios", "Replays of the event loop", include_str!("scenarios.txt"))),
-    Topic::of(("exit-codes", "Exit codes", include_str!("exit-codes.txt"))),
-    Topic::of(("echo", "The built-in model for trying things out", include_str!("echo.txt"))),
+    Topic::generated("commands", "Commands in the chat", tables::commands),
+    Topic::generated("keys", "Keys in the chat", tables::keys),
+    Topic::generated("tools", "Tools that models can call", tables::tools),
+    Topic::generated("approval", "What agents may do without a question", tables::approval),
+    Topic::generated("files", "Which files the tools may open", tables::files),
+    Topic::fixed(("network", "What commands reach of the network", include_str!("network.txt"))),
+    Topic::generated("user-tools", "Programs of yours as tools", tables::user_tools),
+    Topic::generated("mcp", "Tools of MCP servers", tables::mcp),
+    Topic::fixed(("skills", "Instructions for certain tasks", include_str!("skills.txt"))),
+    Topic::generated("hooks", "Programs that may object to tool calls", tables::hooks),
+    Topic::generated("settings", "Configuration files and settings", tables::settings),
+    Topic::generated("parameters", "Parameters of requests, and models to fall back on", tables::parameters),
+    Topic::generated("environments", "Tools, directory and instructions of agents", tables::environments),
+    Topic::generated("variables", "Environment variables", tables::variables),
+    Topic::fixed(("scripts", "Use in scripts: polylogue --print", include_str!("scripts.txt"))),
+    Topic::fixed(("server", "Agents that outlive the terminal", include_str!("server.txt"))),
+    Topic::fixed(("editors", "Agents in an editor: polylogue acp", include_str!("editors.txt"))),
+    Topic::fixed(("workflows", "Several agents on one task", include_str!("workflows.txt"))),
+    Topic::fixed(("json", "JSON output", include_str!("json.txt"))),
+    Topic::fixed(("trace", "What happens in the event loop", include_str!("trace.txt"))),
+    Topic::fixed(("scenarios", "Replays of the event loop", include_str!("scenarios.txt"))),
+    Topic::fixed(("exit-codes", "Exit codes", include_str!("exit-codes.txt"))),
+    Topic::fixed(("echo", "The built-in model for trying things out", include_str!("echo.txt"))),
 ];
 
 /// The help about a topic or the path of a subcommand.

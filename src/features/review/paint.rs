@@ -127,7 +127,7 @@ impl ReviewView {
     }
 
     fn hints(&self) -> &'static str {
-        "j k hunk  J K file  c comment  s send comments  x take back  l land  m merge  D discard  [ ] agent  Enter go  Esc back"
+        "j k hunk  J K file  c comment  s send comments  x revert  l land  m merge  D discard  [ ] agent  Enter go  Esc back"
     }
 
     /// The marked file and hunk.
@@ -167,7 +167,8 @@ impl ReviewView {
     /// The comments on the marked hunk, and what is compared.
     fn notes(&self, columns: usize) -> Vec<Row> {
         let Some(file) = self.files.marked() else { return Vec::new() };
-        let own = self.comments.iter().filter(|comment| comment.path == file.path && comment.hunk == self.hunk);
+        let lines = file.hunks().get(self.hunk).map(|lines| &file.lines[lines.clone()]);
+        let own = self.comments.iter().filter(|comment| comment.path == file.path && Some(&comment.lines[..]) == lines);
         let line = |comment: &Comment| StyledLine {
             prefix: "✎ ".into(),
             parts: vec![(comment.text().to_owned(), Style::color(Color::Attention))],

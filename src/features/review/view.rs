@@ -2,6 +2,7 @@
 //!
 //! What has changed is found out on a thread, again whenever the agent has said or done something.
 
+use std::cell::Cell;
 use std::hash::{DefaultHasher, Hash as _};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -11,10 +12,10 @@ use crate::base::id::{AgentId, MessageId};
 use crate::base::job::JobThread;
 use crate::domain::change::{Change, FileJob, ViewName};
 use crate::domain::diff::{FileDiff, hunk};
-use crate::domain::file_change::{LandRequest, LandWay};
+use crate::domain::file_change::{LandMethod, LandRequest};
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::{Core, file_steps};
-use crate::repl::terminals::views::{Around, Content, List, Painter, Pane, ViewAct};
+use crate::repl::terminals::views::{List, Painter, Pane, ViewAct, ViewContent, ViewContext};
 use crate::team::changes::AgentChanges;
 
 /// Rows that a page leaves on the screen.
@@ -37,9 +38,13 @@ pub(super) struct ReviewView {
     asked: Option<Asked>,
     /// `D` was pressed: a second time discards.
     discards: bool,
+    /// A key that leaves was pressed while there were comments.
+    leaves: bool,
     /// The agents that can be reviewed, in the order of the roster.
     others: Vec<AgentId>,
     revision: u64,
+    /// The revision that the last frame showed.
+    pub drawn: Cell<u64>,
 }
 
 /// The newest message, and whether tools are at work.
@@ -48,10 +53,10 @@ type Seen = (Option<MessageId>, bool);
 /// A comment on a hunk.
 pub(super) struct Comment {
     pub path: PathBuf,
-    pub hunk: usize,
     /// The line in the file that the hunk begins to change.
     line: usize,
-    lines: Vec<String>,
+    /// The lines of the hunk.
+    pub lines: Vec<String>,
     text: String,
 }
 
@@ -62,7 +67,8 @@ impl Comment {
 }
 
 enum Asked {
-    Comment,
+    /// A comment, which has no text yet.
+    Comment(Comment),
     Land,
 }
 
@@ -80,6 +86,8 @@ impl ReviewView {
             comments: Vec::new(),
             asked: None,
             discards: false,
+            leaves: false,
+            drawn: Cell::new(0),
             others: Vec::new(),
             revision: 0,
         }
@@ -164,30 +172,25 @@ impl ReviewView {
         }
     }
 
+    /// A comment is about what was on the screen when it was begun.
     fn begin_comment(&mut self) -> ViewAct {
-        let Some(file) = self.file().filter(|file| !file.lines.is_empty()) else { return ViewAct::Done };
-        let title = format!("comment on {}: Enter keeps it, Esc goes back", place(file, &self.hunks(), self.hunk));
-        self.asked = Some(Asked::Comment);
-        ViewAct::Ask { title, text: String::new() }
-    }
-
-    fn add_comment(&mut self, text: String) {
         let (hunks, hunk) = (self.hunks(), self.hunk);
-        let Some((file, lines)) = self.file().zip(hunks.get(hunk)).filter(|_| !text.trim().is_empty()) else { return };
+        let Some((file, lines)) = self.file().zip(hunks.get(hunk)) else { return ViewAct::Done };
+        let title = format!("comment on {} (Enter adds it, Esc cancels)", place(file, &hunks, hunk));
         let comment = Comment {
             path: file.path.clone(),
-            hunk,
             line: first_changed(file, lines),
             lines: file.lines[lines.clone()].to_vec(),
-            text: text.trim().to_owned(),
+            text: String::new(),
         };
-        self.comments.push(comment);
+        self.asked = Some(Asked::Comment(comment));
+        ViewAct::Ask { title, text: String::new() }
     }
 
     /// All comments as one message to the agent.
     fn send_comments(&mut self, core: &Core) -> ViewAct {
         if core.agent(self.agent).is_none() {
-            return ViewAct::Notice("this agent has ended");
+            return ViewAct::Notice("this agent has ended and gets no comments; ] shows another");
         }
         if self.comments.is_empty() {
             return ViewAct::Notice("no comments: c comments the marked hunk");
@@ -201,30 +204,30 @@ impl ReviewView {
         ViewAct::Changes(vec![(self.agent, Change::Submit(text))])
     }
 
-    /// The branch that the worktree left, if the agent has one.
+    /// The base branch; none without a worktree.
     fn target(&self) -> Option<&str> {
         self.changes.as_ref()?.as_ref().ok()?.target.as_deref()
     }
 
     fn begin_landing(&mut self, core: &Core) -> ViewAct {
         let Some(target) = self.target() else {
-            return ViewAct::Notice("this agent has no worktree of its own: its changes are in place already");
+            return ViewAct::Notice("nothing to land: this agent works in your directory, not in a worktree");
         };
-        let title = format!("land on {target}; message for what is not committed: Enter lands it, Esc goes back");
+        let title = format!("land on {target}: commit message for uncommitted changes (Enter lands, Esc cancels)");
         self.asked = Some(Asked::Land);
         ViewAct::Ask { title, text: core.roster().title_or_label(self.agent) }
     }
 
     fn land(&self, message: &str) -> ViewAct {
         let commit = Some(message.trim()).filter(|message| !message.is_empty()).map(str::to_owned);
-        let request = LandRequest { way: LandWay::Merge, commit, verifies: false, then_kills: false };
+        let request = LandRequest { method: LandMethod::Merge, commit, verifies: false, kills_agent_after: false };
         ViewAct::Changes(vec![(self.agent, Change::Files(FileJob::Land { agent: self.agent, request }))])
     }
 
     /// Has the agent merge what was landed meanwhile.
     fn merge(&self, core: &Core) -> ViewAct {
         match self.target().filter(|_| core.agent(self.agent).is_some()) {
-            None => ViewAct::Notice("this agent has no worktree of its own"),
+            None => ViewAct::Notice("nothing to merge: this agent works in your directory, not in a worktree"),
             Some(target) => {
                 let text = format!(
                     "Commit your work, then merge the branch {target} into yours (git merge {target}), resolve the \
@@ -235,24 +238,37 @@ impl ReviewView {
         }
     }
 
-    fn take_hunk_back(&self) -> ViewAct {
-        let Some((file, lines)) = self.file().zip(self.hunks().get(self.hunk).cloned()) else {
-            return ViewAct::Notice("nothing to take back here");
+    fn revert_hunk(&self) -> ViewAct {
+        let Some(file) = self.file().filter(|file| !file.lines.is_empty()) else {
+            return ViewAct::Notice("this file has no hunk to revert; J and K show other files");
         };
+        if self.drawn.get() != self.revision {
+            return ViewAct::Notice("the changes were read again: look at the hunk, then press x");
+        }
         let root = self.changes.as_ref().and_then(|changes| changes.as_ref().ok()?.root.clone());
         let path = root.map_or_else(|| file.path.clone(), |root| root.join(&file.path));
-        let change = FileJob::TakeBack { agent: self.agent, path, hunk: file.lines[lines].to_vec() };
+        let change = FileJob::RevertHunk { agent: self.agent, path, file: Box::new(file.clone()), hunk: self.hunk };
         ViewAct::Changes(vec![(self.agent, Change::Files(change))])
+    }
+
+    /// Comments that were not sent would be lost: only a second key leaves them.
+    fn leave(&mut self, was_asked: bool, leaving: ViewAct) -> ViewAct {
+        self.leaves = !self.comments.is_empty() && !was_asked;
+        if self.leaves {
+            ViewAct::Notice("s sends the comments first; the same key again throws them away")
+        } else {
+            leaving
+        }
     }
 
     fn discard(&mut self, was_asked: bool) -> ViewAct {
         if self.target().is_none() {
-            return ViewAct::Notice("this agent has no worktree of its own: /undo brings files back");
+            return ViewAct::Notice("nothing to discard: this agent works in your directory; /undo brings files back");
         }
         if !was_asked {
             self.discards = true;
             return ViewAct::Notice(
-                "D again throws the worktree, its branch and this agent away; a ref is kept for 30 days",
+                "D again deletes the worktree, its branch and this agent; the work can be restored for 30 days",
             );
         }
         let agent = self.agent;
@@ -260,18 +276,20 @@ impl ReviewView {
     }
 }
 
-impl Content for ReviewView {
+impl ViewContent for ReviewView {
     fn name(&self) -> ViewName {
         ViewName::Review
     }
 
-    fn update(&mut self, core: &mut Core, around: &Around<'_>) -> bool {
+    fn update(&mut self, core: &mut Core, context: &ViewContext<'_>) -> bool {
         if let Some(thread) = self.reading.take_if(|thread| thread.is_complete()) {
             self.show(thread.collect());
         }
         if core.agent(self.agent).is_none() {
             // It was discarded or killed.
-            let Some(next) = self.others.iter().copied().find(|next| core.agent(*next).is_some()) else { return false };
+            let at = self.others.iter().position(|agent| *agent == self.agent).unwrap_or(0);
+            let mut next = self.others[at..].iter().chain(&self.others[..at]).copied();
+            let Some(next) = next.find(|next| core.agent(*next).is_some()) else { return false };
             *self = Self::of(next);
         }
         let is_reviewed = |agent: &crate::agent::Agent| agent.inputs.environment.worktree.is_some();
@@ -283,7 +301,7 @@ impl Content for ReviewView {
             self.seen = Some(seen);
             self.read(core);
         }
-        self.lay_out(around.screen);
+        self.lay_out(context.screen);
         true
     }
 
@@ -293,7 +311,7 @@ impl Content for ReviewView {
     }
 
     fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
-        let discards = std::mem::take(&mut self.discards);
+        let (discards, leaves) = (std::mem::take(&mut self.discards), std::mem::take(&mut self.leaves));
         let Key::Press(code, modifiers) = key else {
             if let Key::Wheel(notches) = key {
                 self.scroll(isize::try_from(*notches).unwrap_or(0) * 3);
@@ -305,8 +323,8 @@ impl Content for ReviewView {
         }
         let page = isize::try_from(self.layout.height.saturating_sub(PAGE_OVERLAP).max(1)).unwrap_or(1);
         match code {
-            KeyCode::Escape => return ViewAct::Close,
-            KeyCode::Enter => return ViewAct::Go(self.agent),
+            KeyCode::Escape => return self.leave(leaves, ViewAct::Close),
+            KeyCode::Enter => return self.leave(leaves, ViewAct::Go(self.agent)),
             KeyCode::Char('i') => return ViewAct::Write(vec![self.agent]),
             KeyCode::Char('j') => self.next_hunk(),
             KeyCode::Char('k') => self.previous_hunk(),
@@ -323,7 +341,7 @@ impl Content for ReviewView {
             KeyCode::Char('s') => return self.send_comments(core),
             KeyCode::Char('l') => return self.begin_landing(core),
             KeyCode::Char('m') => return self.merge(core),
-            KeyCode::Char('x') => return self.take_hunk_back(),
+            KeyCode::Char('x') => return self.revert_hunk(),
             KeyCode::Char('D') => return self.discard(discards),
             KeyCode::Char(']') => return self.go_to_agent(true),
             KeyCode::Char('[') => return self.go_to_agent(false),
@@ -334,7 +352,10 @@ impl Content for ReviewView {
 
     fn on_text(&mut self, _: &Core, text: String) -> ViewAct {
         match self.asked.take() {
-            Some(Asked::Comment) => self.add_comment(text),
+            Some(Asked::Comment(comment)) if !text.trim().is_empty() => {
+                self.comments.push(Comment { text: text.trim().to_owned(), ..comment });
+            }
+            Some(Asked::Comment(_)) => {}
             Some(Asked::Land) => return self.land(&text),
             None => {}
         }
@@ -342,6 +363,7 @@ impl Content for ReviewView {
     }
 
     fn pane(&self, core: &Core, _: &Painter, size: (u16, usize)) -> Pane {
+        self.drawn.set(self.revision);
         self.paint(core, size)
     }
 }

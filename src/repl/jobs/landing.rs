@@ -26,12 +26,12 @@ impl Jobs {
     ) -> Result<()> {
         let root = self.own_worktree(core, agent)?;
         let environment = core.factory_mut().environments.usual().environment;
-        let (line, then_kills) = (line_of(core, shown_at, agent, &request), request.then_kills);
+        let (line, kills_agent_after) = (line_of(core, shown_at, agent, &request), request.kills_agent_after);
         let (task, there) = ((Kind::Land, agent, Some(root.clone())), root.clone());
         let work = move |job: &Job| landing::land(&there, &request, &environment, job);
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
             let mut outcome = outcome.map_err(Error::usage);
-            let ends = outcome.is_ok() && then_kills;
+            let ends = outcome.is_ok() && kills_agent_after;
             let shown_at = if ends { survivor(core, shown_at, &[agent]) } else { shown_at };
             if ends {
                 jobs.release_worktree(root.clone(), shown_at);
@@ -44,28 +44,36 @@ impl Jobs {
         })
     }
 
-    /// Throws the worktree of an agent away, and the agents that work there.
+    /// Throws the worktree of an agent away. The agents that work there are killed first: none can write there meanwhile.
     pub(super) fn discard(&mut self, core: &mut Core, origin: Origin, shown_at: AgentId, agent: AgentId) -> Result<()> {
         let root = self.own_worktree(core, agent)?;
+        let at = agents_in(core, &root);
+        if at.iter().any(|there| core.roster().parent(*there).is_none()) {
+            return Err(Error::usage(
+                "agent 0 works in this worktree and cannot be killed: /land or git worktree remove",
+            ));
+        }
+        let shown_at = survivor(core, shown_at, &at);
         let (environment, now) = (core.factory_mut().environments.usual().environment, core.clock().unix_ms());
+        at.into_iter().try_for_each(|there| core.kill(there, false))?;
         let (task, there) = ((Kind::Discard, agent, Some(root.clone())), root.clone());
         let work = move |job: &Job| worktree::discard(&there, now, &environment, job);
         self.tasks.spawn(core, task, work, move |_, core, outcome| {
-            let at = agents_in(core, &root);
-            let shown_at = survivor(core, shown_at, &at);
-            let discarded = outcome.map_err(Error::usage).and_then(|text| {
+            if !root.exists() {
                 core.factory_mut().environments.forget_origin(&root);
-                at.into_iter().try_for_each(|there| core.kill(there, false))?;
-                Ok(text)
-            });
-            report(core, origin, shown_at, "", discarded);
+            }
+            report(core, origin, shown_at, "", outcome.map_err(Error::usage));
         })
     }
 
-    /// The worktree of an agent, in which no agent is at work and nothing is done meanwhile.
+    /// The worktree of an agent. Fails while an agent is at work there, or while it is landed or discarded.
     fn own_worktree(&self, core: &Core, agent: AgentId) -> Result<PathBuf> {
         let label = core.roster().label_of(agent);
-        let none = || Error::usage(format!("{label} does not work in a git worktree of its own (/fork --worktree)"));
+        let none = || {
+            Error::usage(format!(
+                "{label} does not work in a git worktree of its own: /fork --worktree creates an agent that does"
+            ))
+        };
         let root = file_steps::worktree_of(core, agent).ok_or_else(none)?;
         let is_busy = |id: &AgentId| core.agent(*id).is_some_and(|agent| agent.state() != State::Idle);
         if let Some(busy) = agents_in(core, &root).into_iter().find(is_busy) {
@@ -73,7 +81,10 @@ impl Jobs {
             return Err(Error::usage(format!("{label} is at work in the worktree: wait, or press Esc there")));
         }
         if [Kind::Land, Kind::Discard].iter().any(|kind| self.tasks.is_running_in(*kind, &root)) {
-            return Err(Error::usage("merge already in progress"));
+            let label = core.roster().label_of(agent);
+            return Err(Error::usage(format!(
+                "the worktree of {label} is already being landed or discarded: wait for the note"
+            )));
         }
         Ok(root)
     }
@@ -146,7 +157,7 @@ fn notify_view(core: &mut Core, origin: Origin, text: String) {
 fn line_of(core: &Core, typed_at: AgentId, agent: AgentId, request: &LandRequest) -> String {
     let name = || core.agent(agent).and_then(|agent| agent.identity.name.clone()).unwrap_or_else(|| agent.short());
     let named = if typed_at == agent { String::new() } else { format!(" {}", name()) };
-    let way = request.way.option().map(|option| format!(" --{option}")).unwrap_or_default();
+    let way = request.method.option().map(|option| format!(" --{option}")).unwrap_or_default();
     let commit = request.commit.as_ref().map(|message| format!(" --commit {message}")).unwrap_or_default();
     let verify = if request.verifies { " --verify" } else { "" };
     format!("/land{named}{way}{verify}{commit}")

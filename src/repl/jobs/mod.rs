@@ -79,7 +79,9 @@ impl Jobs {
         match job {
             FileJob::Undo { agent, request } => self.undo(core, origin, shown_at, agent, request),
             FileJob::Land { agent, request } => self.land(core, origin, shown_at, agent, request),
-            FileJob::TakeBack { agent, path, hunk } => self.take_back(core, origin, shown_at, agent, (path, hunk)),
+            FileJob::RevertHunk { agent, path, file, hunk } => {
+                self.revert_hunk(core, (origin, shown_at), agent, (path, *file, hunk))
+            }
             FileJob::Discard(agent) => self.discard(core, origin, shown_at, agent),
             FileJob::Export { path, is_json } => self.export(core, origin, shown_at, path, is_json),
         }
@@ -188,7 +190,7 @@ impl Component for Jobs {
         self.titles.can_start(core)
             || !self.unused_worktrees.is_empty()
                 && !remove::is_draining(core)
-                && !self.tasks.has_any(&[Kind::Land, Kind::Diff])
+                && !self.tasks.has_any(&[Kind::Land, Kind::Discard, Kind::Diff])
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {

@@ -142,7 +142,10 @@ pub(super) fn typed_line(fork: &Fork) -> String {
     let stay = stays.then(|| " --stay".to_owned());
     let current = includes_current.then(|| " --include-current".to_owned());
     let worktree = place.as_ref().map(|_| " --worktree".to_owned());
-    let prompt = prompt.as_ref().map(|prompt| format!(" {prompt}"));
+    let prompt = prompt.as_ref().map(|prompt| match prompt.starts_with('-') {
+        true => format!(" -- {prompt}"),
+        false => format!(" {prompt}"),
+    });
     let arguments: String = [current, worktree, name, model, definition, stay, prompt].into_iter().flatten().collect();
     format!("/fork{arguments}")
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::diff::FileDiff;
 use crate::domain::file_change::{FileStep, UNDO, UndoRequest};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
@@ -63,14 +64,13 @@ impl Jobs {
         })
     }
 
-    /// Takes back one hunk of what an agent has changed. `/undo --redo` brings it back.
-    pub(super) fn take_back(
+    /// Reverts one hunk of what an agent has changed. `/undo --redo` applies it again.
+    pub(super) fn revert_hunk(
         &mut self,
         core: &mut Core,
-        origin: Origin,
-        shown_at: AgentId,
+        (origin, shown_at): (Origin, AgentId),
         agent: AgentId,
-        (path, hunk): (PathBuf, Vec<String>),
+        (path, file, hunk): (PathBuf, FileDiff, usize),
     ) -> Result<()> {
         core.require_idle(agent)?;
         if self.tasks.is_running(Kind::Undo, agent) {
@@ -78,13 +78,14 @@ impl Jobs {
         }
         let snapshots = file_steps::snapshots(core)?;
         let before = core.store().last_own_message(agent)?;
-        let (kept, file, step) = (snapshots.clone(), path.clone(), FileStep::new(agent, UNDO));
-        let work = move |_: &Job| snapshots::take_back(&kept, step, before.0, &file, &hunk);
+        let (kept, at, step) = (snapshots.clone(), path.clone(), FileStep::new(agent, UNDO));
+        let lines = file.hunks().get(hunk).map(|lines| file.lines[lines.clone()].to_vec()).unwrap_or_default();
+        let work = move |_: &Job| snapshots::revert_hunk(&kept, step, before.0, (&at, &file), &lines);
         self.tasks.spawn(core, (Kind::Undo, agent, None), work, move |_, core, outcome| {
             let outcome = outcome.unwrap_or_else(UndoOutcome::Failed);
             let undone = conclude(core.store(), &snapshots, before, outcome, IN_CHAT).map(|undone| {
                 file_steps::tell_model(core, agent, undone.for_model);
-                format!("took one change of {} back (/undo --redo makes it again)", path.display())
+                format!("reverted one hunk of {} (/undo --redo applies it again)", path.display())
             });
             report(core, origin, shown_at, "", undone);
         })

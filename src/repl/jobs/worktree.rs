@@ -18,7 +18,7 @@ use crate::repl::jobs::parked::{spawn_fork, typed_line};
 use crate::repl::jobs::tasks::Kind;
 use crate::store::AgentRow;
 use crate::team::{Resolution, ResolvedEnvironment};
-use crate::tools::worktree::{self, Made};
+use crate::tools::worktree::{self, AddedWorktree};
 use crate::tools::{Job, Outcome};
 
 /// A worktree to make, and what for.
@@ -28,7 +28,7 @@ struct NewWorktree {
     spec: EnvironmentSpec,
     /// In the repository.
     directory: PathBuf,
-    /// Of the names that can be taken the first to try: `fix`, `fix-2`, ...
+    /// The suffix of the first name to try: 1 is `fix`, 2 is `fix-2`.
     number: usize,
 }
 
@@ -84,7 +84,7 @@ impl Jobs {
         let name = name_of_worktree(core, agent, &new.fork);
         let (id, environments) = (AgentId::random(), &core.factory().environments);
         let (root, number) = environments.new_worktree_path(&new.directory, &name, new.number)?;
-        environments.note_origin(&root, &new.directory, id)?;
+        environments.record_origin(&root, &new.directory, id)?;
         let environment = core.factory_mut().environments.usual().environment;
         core.note(agent, LineKind::Note, &format!("creating a git worktree of {}", new.directory.display()));
         let (task, there) = ((Kind::AddWorktree, agent, Some(root.clone())), root.clone());
@@ -93,12 +93,12 @@ impl Jobs {
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
             jobs.on_worktree_made(core, (origin, agent), NewWorktree { number, ..new }, root, outcome);
         })?;
-        self.note_making(core, agent);
+        self.update_makes_worktree(core, agent);
         Ok(())
     }
 
-    /// Esc at the agent cancels what is being made.
-    fn note_making(&self, core: &mut Core, agent: AgentId) {
+    /// Updates the flag by which Esc cancels a worktree in progress.
+    fn update_makes_worktree(&self, core: &mut Core, agent: AgentId) {
         let is_making = self.is_making_worktree(agent) || self.is_reaching(agent);
         core.edit(agent, |agent| agent.makes_worktree = is_making);
     }
@@ -110,7 +110,7 @@ impl Jobs {
     pub(super) fn cancel_worktree(&mut self, core: &mut Core, agent: AgentId) {
         if self.is_making_worktree(agent) {
             self.tasks.cancel(Kind::AddWorktree, agent);
-            self.note_making(core, agent);
+            self.update_makes_worktree(core, agent);
             core.note(agent, LineKind::Note, "cancelled the worktree");
         }
     }
@@ -126,7 +126,7 @@ impl Jobs {
 
     /// Starts the removal of unused worktrees, once no tool of a removed agent can write there.
     pub(super) fn remove_unused_worktrees(&mut self, core: &mut Core) {
-        if !remove::is_draining(core) && !self.tasks.has_any(&[Kind::Land, Kind::Diff]) {
+        if !remove::is_draining(core) && !self.tasks.has_any(&[Kind::Land, Kind::Discard, Kind::Diff]) {
             for UnusedWorktree { root, adopter } in std::mem::take(&mut self.unused_worktrees) {
                 self.remove_worktree(core, root, adopter);
             }
@@ -139,13 +139,13 @@ impl Jobs {
         (origin, agent): (Origin, AgentId),
         new: NewWorktree,
         root: PathBuf,
-        made: Outcome<Made>,
+        made: Outcome<AddedWorktree>,
     ) {
-        self.note_making(core, agent);
+        self.update_makes_worktree(core, agent);
         let line = typed_line(&new.fork);
         let (directory, incomplete) = match made {
-            Ok(Made::Added { directory, incomplete }) => (directory, incomplete),
-            Ok(Made::BranchExists) if new.fork.name.is_none() => {
+            Ok(AddedWorktree::Added { directory, incomplete }) => (directory, incomplete),
+            Ok(AddedWorktree::BranchExists) if new.fork.name.is_none() => {
                 core.factory_mut().environments.forget_origin(&root);
                 let next = NewWorktree { number: new.number + 1, ..new };
                 if let Err(error) = self.make_worktree(core, (origin, agent), next) {
@@ -154,7 +154,7 @@ impl Jobs {
                 }
                 return;
             }
-            Ok(Made::BranchExists) => {
+            Ok(AddedWorktree::BranchExists) => {
                 let branch = worktree::branch_of(&root);
                 let why = format!("the branch {branch} exists: choose another --name, or delete it with git branch -d");
                 return self.on_worktree_failed(core, (origin, agent), &root, &line, &why);
@@ -198,6 +198,7 @@ impl Jobs {
         if core.store().is_read_only() {
             return;
         }
+        core.factory().environments.remove_scratch();
         for (id, root) in core.factory().environments.worktrees() {
             if core.store().agent(id) == Ok(None) {
                 self.release_worktree(root, adopter);
@@ -224,7 +225,9 @@ impl Jobs {
     }
 
     fn remove_worktree(&mut self, core: &mut Core, root: PathBuf, agent: AgentId) {
+        // A second removal would see what the first has already deleted as changes.
         if !root.exists()
+            || self.tasks.is_running_in(Kind::RemoveWorktree, &root)
             || core.roster().iter().any(|agent| agent.inputs.environment.worktree.as_ref() == Some(&root))
             || has_archived_agent(core, &root)
         {
@@ -288,8 +291,8 @@ fn id_of_worktree(core: &Core, worktree: Option<&Path>) -> Result<Option<AgentId
     })
 }
 
-/// What the worktree of a fork is called: as its agent, or by the first words of what that is asked, or else of the
-/// conversation.
+/// The name for the worktree of a fork: that of the agent, or else the first words of the prompt, or else of the parent's
+/// title.
 fn name_of_worktree(core: &Core, parent: AgentId, fork: &Fork) -> String {
     let title = || core.agent(parent).map(|agent| agent.title.clone()).unwrap_or_default();
     let first = fork.name.as_deref().or(fork.prompt.as_deref());

@@ -13,7 +13,7 @@ use super::journal::Journal;
 use super::{MOST_KEPT, Snapshots, split};
 use crate::base::beneath::open_directory;
 use crate::base::clock::unix_ms;
-use crate::domain::diff;
+use crate::domain::diff::{self, FileDiff};
 use crate::domain::file_change::{Conflict, FileChange, FileState, FileStep, Restore};
 use crate::tools::atomic_write::{make_directory, write_link, write_state};
 use crate::tools::file_access::reason;
@@ -134,26 +134,26 @@ pub fn undo(snapshots: &Snapshots, undo: Undo) -> UndoOutcome {
     }
 }
 
-/// Takes one hunk of a change of a file back, as an undo. A new file of which nothing is left is removed.
-pub fn take_back(
+/// Reverts one hunk of a change of a file, as an undo. A file that the change made is removed if nothing is left of it.
+pub fn revert_hunk(
     snapshots: &Snapshots,
     step: FileStep,
     message: i64,
-    path: &Path,
+    (path, file): (&Path, &FileDiff),
     hunk: &[String],
 ) -> Result<UndoOutcome, String> {
     let shown = path.display();
     let (from, is_too_large) = snapshots.keep(path).map_err(|error| format!("{shown}: {}", reason(&error)))?;
-    let text = match &from {
-        FileState::Absent => Some(String::new()),
-        _ if is_too_large => None,
-        from => snapshots.content(from).and_then(|content| String::from_utf8(content).ok()),
+    let (text, mode) = match &from {
+        FileState::Absent => (Some(String::new()), file.deleted_mode.unwrap_or(NEW_FILE) & 0o777),
+        FileState::File { mode, .. } if !is_too_large => {
+            (snapshots.content(&from).and_then(|content| String::from_utf8(content).ok()), *mode)
+        }
+        _ => (None, 0),
     };
-    let text = text.ok_or_else(|| format!("{shown}: not text, or too large"))?;
-    let is_new = hunk.iter().all(|line| line.starts_with('+') || diff::hunk(line) == Some((0, 1)));
-    let text = diff::take_back(&text, hunk).map_err(|why| format!("{shown}: {why}"))?;
-    let mode = if let FileState::File { mode, .. } = &from { *mode } else { NEW_FILE };
-    let to = match is_new && text.is_empty() {
+    let text = text.ok_or_else(|| format!("{shown}: not a text file, or too large; /undo brings it back"))?;
+    let text = diff::revert_hunk(&text, hunk).map_err(|why| format!("{shown}: {why}"))?;
+    let to = match file.is_new() && text.is_empty() {
         true => FileState::Absent,
         false => snapshots.keep_text(&text, mode).map_err(|error| reason(&error))?,
     };

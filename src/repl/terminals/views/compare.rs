@@ -20,7 +20,7 @@ use crate::domain::scrollback::Reader;
 use crate::repl::core::Core;
 use crate::repl::terminals::draw::text_width;
 use crate::repl::terminals::question::SETTLING;
-use crate::repl::terminals::views::{Around, Content, Page, Painter, Pane, ScrolledText, ViewAct, ViewName};
+use crate::repl::terminals::views::{Page, Painter, Pane, ScrolledText, ViewAct, ViewContent, ViewContext, ViewName};
 use crate::team::agreement;
 use crate::team::compare::{self, AnswerState, Column, Comparison};
 use crate::tools::diff;
@@ -252,7 +252,7 @@ impl CompareView {
     }
 }
 
-impl Content for CompareView {
+impl ViewContent for CompareView {
     fn name(&self) -> ViewName {
         ViewName::Compare
     }
@@ -261,8 +261,8 @@ impl Content for CompareView {
         self.shown.iter().map(|shown| shown.column.agent).collect()
     }
 
-    fn update(&mut self, core: &mut Core, around: &Around<'_>) -> bool {
-        let (focus, (columns, rows)) = (around.focus, around.screen);
+    fn update(&mut self, core: &mut Core, context: &ViewContext<'_>) -> bool {
+        let (focus, (columns, rows)) = (context.focus, context.screen);
         if self.number.is_none() {
             self.number = core.comparisons().newest_of(focus).map(|comparison| comparison.number);
         }

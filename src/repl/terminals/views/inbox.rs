@@ -20,7 +20,7 @@ use crate::repl::terminals::draw::show_newest;
 use crate::repl::terminals::painter::{Painter, QuestionRows};
 use crate::repl::terminals::question::{Page, SETTLING};
 use crate::repl::terminals::views::together::{Answered, Together};
-use crate::repl::terminals::views::{Around, Content, List, Pane, ViewAct, ViewName, between, column};
+use crate::repl::terminals::views::{List, Pane, ViewAct, ViewContent, ViewContext, ViewName, between, column};
 use crate::team::{InboxEntry, Need, Places, inbox};
 
 /// Columns of the title and of the place on usual and on wide screens, and of the tool.
@@ -189,7 +189,7 @@ impl InboxView {
     }
 }
 
-impl Content for InboxView {
+impl ViewContent for InboxView {
     fn name(&self) -> ViewName {
         ViewName::Inbox
     }
@@ -202,8 +202,8 @@ impl Content for InboxView {
         self.wanted = Some(agent);
     }
 
-    fn update(&mut self, core: &mut Core, around: &Around<'_>) -> bool {
-        let entries = inbox(core.roster(), core.trees(), around.unseen.iter());
+    fn update(&mut self, core: &mut Core, context: &ViewContext<'_>) -> bool {
+        let entries = inbox(core.roster(), core.trees(), context.unseen.iter());
         self.entries.replace(entries, |one, other| (one.agent, one.need) == (other.agent, other.need));
         let wanted = self.entries.iter().position(|entry| Some(entry.agent) == self.wanted);
         self.wanted.take_if(|_| wanted.is_some());

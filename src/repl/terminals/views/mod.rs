@@ -59,17 +59,17 @@ const MOST_NAMES: usize = 8;
 
 /// An open view.
 pub(super) struct View {
-    content: Box<dyn Content>,
+    content: Box<dyn ViewContent>,
     /// The text that is typed in it.
     text: Option<ViewText>,
 }
 
 /// What a view shows, and what keys mean in it.
-pub(crate) trait Content {
+pub(crate) trait ViewContent {
     fn name(&self) -> ViewName;
 
-    /// Reads again what it lists. False once it has done what it was for.
-    fn update(&mut self, core: &mut Core, around: &Around<'_>) -> bool;
+    /// Reads again what it lists. False when the view should close.
+    fn update(&mut self, core: &mut Core, context: &ViewContext<'_>) -> bool;
 
     /// Hashes what changes with what it shows.
     fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher);
@@ -144,7 +144,7 @@ pub(crate) trait Content {
 }
 
 /// What is around a view at its terminal.
-pub(crate) struct Around<'a> {
+pub(crate) struct ViewContext<'a> {
     /// The agents that have finished unseen.
     pub(super) unseen: &'a Unseen,
     /// The agent that the terminal shows.
@@ -200,7 +200,7 @@ pub(crate) enum ViewAct {
 }
 
 /// `None` for a view of a feature that is not built in.
-fn content_of(core: &Core, name: ViewName, agent: AgentId) -> Option<Box<dyn Content>> {
+fn content_of(core: &Core, name: ViewName, agent: AgentId) -> Option<Box<dyn ViewContent>> {
     Some(match name {
         ViewName::Inbox => Box::new(InboxView::default()),
         ViewName::Wall => Box::new(WallView::default()),
@@ -217,7 +217,7 @@ fn content_of(core: &Core, name: ViewName, agent: AgentId) -> Option<Box<dyn Con
 }
 
 impl Deref for View {
-    type Target = dyn Content;
+    type Target = dyn ViewContent;
 
     fn deref(&self) -> &Self::Target {
         &*self.content
@@ -231,9 +231,9 @@ impl DerefMut for View {
 }
 
 impl View {
-    /// Reads again what it lists. False once it has done what it was for.
-    fn update(&mut self, core: &mut Core, around: &Around<'_>) -> bool {
-        if !self.content.update(core, around) {
+    /// Reads again what it lists. False when the view should close.
+    fn update(&mut self, core: &mut Core, context: &ViewContext<'_>) -> bool {
+        if !self.content.update(core, context) {
             return false;
         }
         self.text.take_if(|text| match &mut text.purpose {
@@ -336,7 +336,7 @@ impl Terminals {
         views.map(|view| view.tiles_laid_out()).sum()
     }
 
-    fn set_view(&mut self, core: &mut Core, id: TerminalId, content: Option<Box<dyn Content>>) {
+    fn set_view(&mut self, core: &mut Core, id: TerminalId, content: Option<Box<dyn ViewContent>>) {
         self.close_popup(id);
         if let Some(terminal) = self.get_mut(id) {
             terminal.input.view = content.map(|content| View { content, text: None });
@@ -372,9 +372,9 @@ impl Terminals {
     pub(super) fn update_view(&mut self, core: &mut Core, id: TerminalId) {
         let Self { terminals, unseen, .. } = self;
         let Some(terminal) = terminals.get_mut(&id) else { return };
-        let around = Around { unseen, focus: terminal.focus, screen: terminal.size };
+        let context = ViewContext { unseen, focus: terminal.focus, screen: terminal.size };
         let Some(view) = &mut terminal.input.view else { return };
-        if !view.update(core, &around) {
+        if !view.update(core, &context) {
             self.close_view(id);
         }
     }

@@ -19,7 +19,7 @@ use crate::domain::title::title;
 use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::views::{
-    Around, Content, List, Painter, Pane, QueryLine, ViewAct, ViewName, between, column,
+    List, Painter, Pane, QueryLine, ViewAct, ViewContent, ViewContext, ViewName, between, column,
 };
 use crate::store::Conversation;
 
@@ -80,7 +80,7 @@ impl PickerView {
     }
 }
 
-impl Content for PickerView {
+impl ViewContent for PickerView {
     fn name(&self) -> ViewName {
         ViewName::Picker
     }
@@ -93,7 +93,7 @@ impl Content for PickerView {
         self.is_first
     }
 
-    fn update(&mut self, core: &mut Core, _: &Around<'_>) -> bool {
+    fn update(&mut self, core: &mut Core, _: &ViewContext<'_>) -> bool {
         if self.agents.replace(core.roster().len()) == Some(core.roster().len()) {
             return true;
         }

@@ -15,7 +15,7 @@ use crate::repl::core::Core;
 use crate::repl::core::archive::nearest_above;
 use crate::repl::terminals::views::searching::{Found, MOST, Searching, search};
 use crate::repl::terminals::views::{
-    Around, Content, List, Painter, Pane, QueryLine, ViewAct, ViewName, column, indented,
+    List, Painter, Pane, QueryLine, ViewAct, ViewContent, ViewContext, ViewName, column, indented,
 };
 use crate::store::SearchHit;
 
@@ -161,12 +161,12 @@ impl SearchView {
     }
 }
 
-impl Content for SearchView {
+impl ViewContent for SearchView {
     fn name(&self) -> ViewName {
         ViewName::Search
     }
 
-    fn update(&mut self, _: &mut Core, _: &Around<'_>) -> bool {
+    fn update(&mut self, _: &mut Core, _: &ViewContext<'_>) -> bool {
         true
     }
 

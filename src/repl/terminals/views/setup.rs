@@ -10,7 +10,9 @@ use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
 use crate::repl::terminals::setup::{self, Choice, Setup, Step};
-use crate::repl::terminals::views::{Around, Content, List, Painter, Pane, QueryLine, ViewAct, ViewName, choice_row};
+use crate::repl::terminals::views::{
+    List, Painter, Pane, QueryLine, ViewAct, ViewContent, ViewContext, ViewName, choice_row,
+};
 
 /// Columns of a choice beside its description.
 const CHOICE: usize = 28;
@@ -131,7 +133,7 @@ impl SetupView {
     }
 }
 
-impl Content for SetupView {
+impl ViewContent for SetupView {
     fn name(&self) -> ViewName {
         ViewName::Setup
     }
@@ -140,7 +142,7 @@ impl Content for SetupView {
         true
     }
 
-    fn update(&mut self, core: &mut Core, _: &Around<'_>) -> bool {
+    fn update(&mut self, core: &mut Core, _: &ViewContext<'_>) -> bool {
         let (step, was_waiting) = (self.setup.step, self.setup.is_waiting());
         self.setup.poll(core);
         if self.is_left {

@@ -15,7 +15,7 @@ use crate::domain::key::{Key, KeyCode};
 use crate::domain::timeline::{Child, Entry, Kind, changed_since, timeline};
 use crate::repl::core::Core;
 use crate::repl::terminals::views::{
-    Around, Content, List, Painter, Pane, ScrolledText, ViewAct, ViewName, between, column, indented,
+    List, Painter, Pane, ScrolledText, ViewAct, ViewContent, ViewContext, ViewName, between, column, indented,
 };
 use crate::team::changes::{changed_files, compare};
 
@@ -253,13 +253,13 @@ impl TimelineView {
     }
 }
 
-impl Content for TimelineView {
+impl ViewContent for TimelineView {
     fn name(&self) -> ViewName {
         ViewName::Timeline
     }
 
-    fn update(&mut self, core: &mut Core, around: &Around<'_>) -> bool {
-        let (focus, screen) = (around.focus, around.screen);
+    fn update(&mut self, core: &mut Core, context: &ViewContext<'_>) -> bool {
+        let (focus, screen) = (context.focus, context.screen);
         self.read(core, focus);
         self.unfolded.iter_mut().chain(&mut self.diff).for_each(|text| text.lay_out(screen));
         true

@@ -13,7 +13,9 @@ use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
 use crate::repl::terminals::draw::show_newest;
 use crate::repl::terminals::views::tile::{self, TILE_COLUMNS, TILE_ROWS, TileState, TileTexts};
-use crate::repl::terminals::views::{Around, Content, List, Painter, Pane, QueryLine, ViewAct, ViewName, joined};
+use crate::repl::terminals::views::{
+    List, Painter, Pane, QueryLine, ViewAct, ViewContent, ViewContext, ViewName, joined,
+};
 use crate::team::Places;
 
 const ASKS_NOTHING: ViewAct = ViewAct::Notice("this agent asks nothing");
@@ -168,13 +170,13 @@ impl WallView {
     }
 }
 
-impl Content for WallView {
+impl ViewContent for WallView {
     fn name(&self) -> ViewName {
         ViewName::Wall
     }
 
-    fn update(&mut self, core: &mut Core, around: &Around<'_>) -> bool {
-        let (columns, rows) = around.screen;
+    fn update(&mut self, core: &mut Core, context: &ViewContext<'_>) -> bool {
+        let (columns, rows) = context.screen;
         let words = self.filter.iter().flat_map(|filter| filter.text().split_whitespace());
         let words: Vec<String> = words.map(str::to_lowercase).collect();
         let matches = |text: &str| words.iter().all(|word| text.contains(word.as_str()));
