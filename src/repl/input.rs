@@ -137,10 +137,11 @@ fn warning_about_worktree(core: &Core, victim: AgentId) -> Option<String> {
     let root = environment.worktree.as_ref()?;
     let others = core.roster().iter().filter(|agent| agent.inputs.environment.worktree.as_ref() == Some(root)).count();
     let (label, place) = (core.roster().label_of(victim), environment.place_name()?);
+    let called = core.agent(victim)?.identity.word();
     (others == 1).then(|| {
         format!(
-            "press Enter again to kill {label} (its worktree {place} is kept if it has changes), or use /kill {label} \
-             --land or /kill {label} --discard"
+            "press Enter again to kill {label} (its worktree {place} is kept if it has changes), or use /kill {called} \
+             --land or /kill {called} --discard"
         )
     })
 }
