@@ -11,6 +11,7 @@ mod configuration;
 mod crashes;
 mod damage;
 mod definitions;
+mod done;
 mod environments;
 mod errors;
 mod faults;

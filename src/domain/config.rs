@@ -105,6 +105,8 @@ pub struct Config {
     pub user_file: Option<PathBuf>,
     /// Agents that were not used for this many days are deleted; 0: never.
     pub keep_days: u32,
+    /// The command that says whether an agent is done.
+    pub done: DoneSettings,
     /// Whether a server is asked for its models when the context of a model is unknown.
     pub looks_up_models: bool,
     /// How many agents may work at once; 0 is no limit. Others wait in order.
@@ -163,6 +165,21 @@ impl TeamSettings {
 impl Default for TeamSettings {
     fn default() -> Self {
         Self { strategy: "sequential", aggregation: Self::AUTO, agent_timeout: Duration::from_secs(30), retries: 3 }
+    }
+}
+
+/// How it is found out whether an agent that has changed files is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoneSettings {
+    /// The command with its arguments; empty for none.
+    pub command: Vec<String>,
+    /// How often its failure goes back to the agent.
+    pub attempts: u32,
+}
+
+impl Default for DoneSettings {
+    fn default() -> Self {
+        Self { command: Vec::new(), attempts: 2 }
     }
 }
 
@@ -252,6 +269,7 @@ impl Default for Config {
             project_rules: Vec::new(),
             user_file: None,
             keep_days: 0,
+            done: DoneSettings::default(),
             looks_up_models: false,
             working_limit: WORKING_LIMIT,
             follows_forks: true,

@@ -3,6 +3,7 @@
 //! Nothing imports a feature but its row. The modules below read the table and know none of its rows (`tests/layers.rs`):
 //! without the folder and the row, the program is built without the feature.
 
+mod done;
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
 mod notify_hooks;
@@ -65,6 +66,8 @@ pub const FEATURES: &[Feature] = &[
     notify_hooks::FEATURE,
     // Commands that a person runs with `!`.
     shell_commands::FEATURE,
+    // A command that says whether an agent is done.
+    done::FEATURE,
     // What agents have changed: a view to read, comment and land it.
     review::FEATURE,
     // The full-text index of conversations, kept between turns.

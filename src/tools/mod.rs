@@ -15,6 +15,7 @@ mod command;
 #[allow(missing_docs)]
 pub mod definitions;
 pub(crate) mod diff;
+pub mod done;
 mod edit_file;
 mod file_access;
 #[allow(missing_docs)]

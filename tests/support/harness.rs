@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{
-    AgentDefinition, Catalog, CustomCommand, DisplaySettings, Endpoint, EnvironmentEntry, Hook, McpServer, ModelFacts,
-    Network, Policy, ProviderEntry, Rules, SandboxSettings, Settings, Thinking, TreeLimits, UserToolEntry,
+    AgentDefinition, Catalog, CustomCommand, DisplaySettings, DoneSettings, Endpoint, EnvironmentEntry, Hook,
+    McpServer, ModelFacts, Network, Policy, ProviderEntry, Rules, SandboxSettings, Settings, Thinking, TreeLimits,
+    UserToolEntry,
 };
 use polylogue::{AgentId, Change, Clock, Config, Decision, Fork, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
@@ -97,6 +98,8 @@ pub struct Plan {
     pub tree_limits: TreeLimits,
     /// Days after which agents that were not used are deleted.
     pub keep_days: u32,
+    /// Whether an agent is done.
+    pub done: DoneSettings,
     /// The model that makes titles.
     pub title_model: Option<String>,
     /// Where `ssh` and `podman` are looked for.
@@ -139,6 +142,7 @@ impl Default for Plan {
             records_texts: false,
             tree_limits: TreeLimits::default(),
             keep_days: 0,
+            done: DoneSettings::default(),
             title_model: None,
             program_path: None,
             disk: None,
@@ -227,6 +231,7 @@ impl Plan {
             records_texts: self.records_texts,
             tree_limits: self.tree_limits,
             keep_days: self.keep_days,
+            done: self.done.clone(),
             title_model: self.title_model.clone(),
             program_path: self.program_path.clone(),
             ..Config::default()

@@ -50,7 +50,8 @@ pub struct Opened {
     pub variables: Vec<String>,
 }
 
-const TABLES: [&str; 15] = [
+const TABLES: [&str; 16] = [
+    "done",
     "history",
     "fallback",
     "providers",
@@ -101,7 +102,7 @@ pub fn read(reader: &mut FileReader<'_>) -> Layer {
                 reader.warn(&entry, "ignored: a project cannot allow anything; set it in your own configuration");
             }
             project_rules::TABLE => layer.project_rules = projects(reader, &entry),
-            "history" | "limits" | "team" | "display" | "theme" => {
+            "done" | "history" | "limits" | "team" | "display" | "theme" => {
                 for inner in reader.table(&entry) {
                     setting(reader, &inner, &mut layer);
                 }

@@ -219,6 +219,16 @@ pub const SETTINGS: &[Setting] = &[
         "Abort a reply that is not complete after this long",
         Kind::Seconds(|config| &mut config.settings.reply_timeout, 1.0),
     ),
+    display(
+        "done.command",
+        "Program that says whether an agent that has changed files is done, run in its directory and in the sandbox",
+        Kind::Program(|config| &mut config.done.command),
+    ),
+    display(
+        "done.attempts",
+        "How often its failure goes back to the agent, before you are asked",
+        Kind::Count(|config| &mut config.done.attempts, 0),
+    ),
     setting(
         "limits.tool_iterations",
         "Maximum number of rounds of tool calls for one message",

@@ -1,0 +1,161 @@
+//! `[done] command`: when an agent that has changed files says that it is done, a command of the person finds out, such as
+//! the tests. A failure goes back to the agent, a few times; then the person decides.
+//!
+//! ```text
+//!   the turn ends, files have changed ──► command, on a thread ──succeeds──► a mark: make test passes
+//!                                                │ fails
+//!                                                ▼
+//!                             a message to the agent, at most `attempts` times, then an error for the person
+//! ```
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::agent::Role;
+use crate::base::clock::Moment;
+use crate::base::id::{AgentId, MessageId};
+use crate::base::job::JobThread;
+use crate::domain::change::Change;
+use crate::domain::chunk::Status;
+use crate::domain::flow::{Origin, TurnEnd};
+use crate::domain::scrollback::LineKind;
+use crate::features::Feature;
+use crate::repl::component::{Command, Component};
+use crate::repl::core::Core;
+use crate::repl::event::Event;
+use crate::tools::done::{Checked, check};
+
+pub const FEATURE: Feature = Feature { component: Some(|| Box::<Done>::default()), ..Feature::new("done") };
+
+/// Lines of the output of a command that has failed.
+const MOST_LINES: usize = 40;
+
+#[derive(Default)]
+struct Done {
+    running: Vec<Run>,
+    /// What the files of an agent were when they were checked last: its newest message.
+    checked: HashMap<AgentId, MessageId>,
+    /// How often a failure went back to an agent since its last success.
+    failures: HashMap<AgentId, u32>,
+}
+
+/// A command that runs.
+struct Run {
+    agent: AgentId,
+    began: Moment,
+    thread: JobThread<Checked>,
+}
+
+impl Done {
+    /// Starts the command if the agent has ended a turn by itself in which it changed files.
+    fn on_turn_ended(&mut self, core: &mut Core, id: AgentId) {
+        let config = core.config();
+        if !config.settings.is_interactive || config.replay.is_some() {
+            return;
+        }
+        let Some(agent) = core.agent(id).filter(|agent| agent.role == Role::Normal) else { return };
+        let is_done = agent.status() == Status::Idle && agent.last_end() == Some(TurnEnd::Completed);
+        if !is_done || !agent.queue.is_empty() || self.running.iter().any(|run| run.agent == id) {
+            return;
+        }
+        let environment = agent.inputs.environment.clone();
+        let Ok(newest) = core.store().last_own_message(id) else { return };
+        let since = self.checked.insert(id, newest).unwrap_or(MessageId(0));
+        let has_changed =
+            core.store().file_steps(id, since).is_ok_and(|steps| steps.iter().any(|step| step.is_of_tool()));
+        if !has_changed || environment.remote.is_some() {
+            return;
+        }
+        let words = core.config().done.command.clone();
+        let name = name_of(&words);
+        if !environment.is_sandboxed() {
+            let text = format!("{name} was not run: commands are not sandboxed here (polylogue doctor says why)");
+            return core.note(id, LineKind::Warning, &text);
+        }
+        let work = move |job: &crate::base::job::Job| check(&words, &environment, job);
+        match JobThread::spawn("done".into(), work, core.waker()) {
+            Ok(thread) => {
+                core.note(id, LineKind::Note, &format!("running {name} (Esc stops it)"));
+                self.running.push(Run { agent: id, began: core.now(), thread });
+            }
+            Err(error) => core.note(id, LineKind::Error, &error.message),
+        }
+    }
+
+    fn finish(&mut self, core: &mut Core, run: Run, commands: &mut Vec<Command>) {
+        let Run { agent, began, thread } = run;
+        let name = name_of(&core.config().done.command);
+        let took = seconds(core.now() - began);
+        let Checked { failure, output } = match thread.collect() {
+            Ok(checked) => checked,
+            Err(why) => return core.note(agent, LineKind::Warning, &format!("{name} was not run: {why}")),
+        };
+        let Some(why) = failure else {
+            self.failures.remove(&agent);
+            return core.note(agent, LineKind::Mark, &format!("{name} passes ({took})"));
+        };
+        let most = core.config().done.attempts;
+        let count = self.failures.entry(agent).or_default();
+        let is_idle = core.agent(agent).is_some_and(|agent| agent.status() == Status::Idle && agent.queue.is_empty());
+        if *count >= most || !is_idle {
+            self.failures.remove(&agent);
+            let text = format!("{name} fails: {why} ({took})\n{}", end_of(&output));
+            return core.note(agent, LineKind::Error, &text);
+        }
+        *count += 1;
+        let text = format!("{name} fails: {why} ({took}); attempt {count} of {most} to mend it");
+        core.note(agent, LineKind::Warning, &text);
+        let text = format!(
+            "polylogue ran `{name}`: it fails ({why}), so you are not done. The end of its output:\n\n{}",
+            end_of(&output)
+        );
+        commands.push(Command { origin: Origin::Internal, agent, change: Change::Submit(text) });
+    }
+}
+
+impl Component for Done {
+    fn on_event(&mut self, event: &Event, core: &mut Core) {
+        match event {
+            Event::TurnEnded { agent, .. } if !core.config().done.command.is_empty() => {
+                self.on_turn_ended(core, *agent);
+            }
+            Event::TurnStarted { agent, .. } => drop(self.interrupt(*agent)),
+            Event::Removed { agent, .. } => {
+                self.interrupt(*agent);
+                self.checked.remove(agent);
+                self.failures.remove(agent);
+            }
+            _ => {}
+        }
+    }
+
+    fn interrupt(&mut self, agent: AgentId) -> bool {
+        let before = self.running.len();
+        // Dropping it ends the command.
+        self.running.retain(|run| run.agent != agent);
+        self.running.len() < before
+    }
+
+    fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
+        let ended: Vec<Run> = self.running.extract_if(.., |run| run.thread.is_complete()).collect();
+        ended.into_iter().for_each(|run| self.finish(core, run, commands));
+    }
+}
+
+/// The command in a text: of a script only the script.
+fn name_of(words: &[String]) -> String {
+    match words {
+        [shell, option, script] if shell == "sh" && option == "-c" => script.clone(),
+        words => words.join(" "),
+    }
+}
+
+/// The last lines of an output.
+fn end_of(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    lines[lines.len().saturating_sub(MOST_LINES)..].join("\n")
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}

@@ -1,0 +1,75 @@
+//! `[done] command`: whether an agent is done is measured, and a failure goes back to it.
+
+use std::fs;
+
+use polylogue::config::{DoneSettings, Policy, Rules};
+use serde_json::json;
+
+use crate::support::harness::{Harness, Plan};
+use crate::support::openai::last_user_text;
+use crate::support::peer::Peer;
+use crate::support::scene::{assert_shows, turn_a_while};
+
+/// An agent whose work is done when the file `a` says so.
+fn app(peer: &Peer, attempts: u32) -> Harness {
+    let script = "echo run >> runs; grep -q right a || { echo there is no right in a; exit 3; }";
+    let command = ["sh", "-c", script].map(str::to_owned).to_vec();
+    let plan = Plan {
+        policy: Policy::Auto,
+        rules: Rules::default(),
+        done: DoneSettings { command, attempts },
+        size: Some((160, 40)),
+        ..Plan::peer(&peer.url())
+    };
+    Harness::new(plan)
+}
+
+/// The agent writes this into the file and says that it is done. Returns what it was asked.
+fn write(app: &mut Harness, peer: &Peer, text: &str) -> String {
+    let exchange = app.accept(peer);
+    let asked = last_user_text(&exchange.request().json()).to_owned();
+    let call = json!({"file_path": "a", "content": text}).to_string();
+    exchange.stream().tool_call(0, "c", "write_file", &call).finish("tool_calls").done();
+    app.accept(peer).stream().text("Done.").finish("stop").done();
+    asked
+}
+
+fn runs(app: &Harness) -> usize {
+    fs::read_to_string(app.directory().join("runs")).unwrap_or_default().lines().count()
+}
+
+#[test]
+fn a_failure_goes_back_to_the_agent_until_the_command_succeeds() {
+    let peer = Peer::start();
+    let mut app = app(&peer, 2);
+    app.say(0, "do it");
+    assert_eq!(write(&mut app, &peer, "wrong\n"), "do it");
+    let asked = write(&mut app, &peer, "right\n");
+    assert!(
+        asked.starts_with("polylogue ran `echo run") && asked.contains("it fails (exit code 3), so you are not done"),
+        "{asked}"
+    );
+    assert!(asked.contains("there is no right in a"), "{asked}");
+    app.turn_until("it passes", |app| app.screen_text().contains(" passes ("));
+    assert_shows(&mut app, "attempt 1 of 2 to mend it");
+    assert_eq!(runs(&app), 2);
+    // What changes no file is not measured.
+    app.say(0, "thanks");
+    app.accept(&peer).stream().text("Gladly.").finish("stop").done();
+    app.turn_until_idle();
+    turn_a_while(&mut app);
+    assert_eq!(runs(&app), 2);
+}
+
+#[test]
+fn after_the_last_attempt_the_person_decides() {
+    let peer = Peer::start();
+    let mut app = app(&peer, 1);
+    app.say(0, "do it");
+    write(&mut app, &peer, "wrong\n");
+    write(&mut app, &peer, "still wrong\n");
+    app.turn_until("it is said", |app| app.screen_text().matches("fails: exit code 3 (").count() == 2);
+    turn_a_while(&mut app);
+    assert_shows(&mut app, "there is no right in a");
+    assert_eq!(runs(&app), 2);
+}
