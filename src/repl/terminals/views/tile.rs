@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::agent::{Agent, Role, State};
+use crate::agent::{Agent, PendingQuestion, Role, State};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::base::text::dollars;
-use crate::domain::frame::{Color, Row, Style};
+use crate::domain::frame::{Color, Row, Style, StyledLine};
 use crate::domain::scrollback::Reader;
 use crate::domain::todo::Todo;
 use crate::repl::core::activity::one_line;
@@ -114,12 +114,13 @@ impl TileTexts {
 /// Exactly so many rows, cut to so many columns, with the columns that each has.
 fn fitted(mut rows: Vec<Row>, columns: u16, height: usize) -> Vec<(Row, usize)> {
     rows.resize(height, Row::default());
-    let measured = |row: Row| {
-        let row = row.cut(columns);
-        let width = text::width(&row.text());
-        (row, width)
-    };
-    rows.into_iter().map(measured).collect()
+    rows.into_iter().map(|row| measured(row, columns)).collect()
+}
+
+fn measured(row: Row, columns: u16) -> (Row, usize) {
+    let row = row.cut(columns);
+    let width = text::width(&row.text());
+    (row, width)
 }
 
 /// The rows of a tile of this size, borders included. Each is exactly so wide.
@@ -180,17 +181,35 @@ fn edge([left, right]: [char; 2], label: &str, end: &str, inner: usize, style: S
     Row::of(format!("{left}{label}{line}{end}{right}"), style)
 }
 
-/// The question of the agent, or else the last rows of its conversation; each with the columns that it has.
+/// What the agent asks, as much as fits.
+fn question_rows(asked: &PendingQuestion, columns: u16) -> impl Iterator<Item = Row> {
+    let title = format!("{}{}", asked.question.answers.ask, one_line(&asked.question.title));
+    let title: Vec<Row> =
+        text::wrap(&title, columns.into()).map(|(_, part)| Row::of(part, Style::color(Color::Attention))).collect();
+    let first = asked.question.detail.first();
+    let is_said = first.is_some_and(|first| asked.question.title == format!("{}: {first}", asked.tool));
+    let lines = asked.lines.iter().skip(usize::from(is_said));
+    title.into_iter().chain(lines.flat_map(move |line| line.wrap(columns.into())))
+}
+
+/// The question of the agent, or what its command writes, or else the last rows of its conversation; each with the columns
+/// that it has.
 fn content(core: &Core, texts: &mut TileTexts, agent: &Agent, (columns, height): (u16, usize)) -> Vec<(Row, usize)> {
     let mut rows = match agent.question() {
-        Some(asked) => {
-            let title = format!("{}{}", asked.question.answers.ask, one_line(&asked.question.title));
-            let title =
-                text::wrap(&title, columns.into()).map(|(_, part)| Row::of(part, Style::color(Color::Attention)));
-            fitted(title.take(height).collect(), columns, height)
-        }
+        Some(asked) => fitted(question_rows(asked, columns).take(height).collect(), columns, height),
         None => texts.of(agent, (columns, height)),
     };
+    if let Some(output) = agent.live_output() {
+        // Below the call.
+        let lines: Vec<&str> = output.lines().collect();
+        let shown = &lines[lines.len().saturating_sub(height / 2)..];
+        rows.drain(..shown.len());
+        rows.extend(
+            shown
+                .iter()
+                .map(|line| measured(StyledLine::of(*line, Style::DIM).wrap(columns.into()).swap_remove(0), columns)),
+        );
+    }
     if let (State::WaitingForLlm, Some(last)) = (agent.state(), rows.last_mut())
         && last.0.text().trim().is_empty()
     {
@@ -205,3 +224,14 @@ fn content(core: &Core, texts: &mut TileTexts, agent: &Agent, (columns, height):
 pub(super) const TILE_COLUMNS: u16 = 24 + GUTTER;
 /// Rows of a tile, borders included.
 pub(super) const TILE_ROWS: usize = 5;
+/// Rows of a tile that shows enough of a conversation.
+const COMFORTABLE_ROWS: usize = 10;
+
+/// Columns and rows of tiles on a screen: as few columns as show all agents, so that each is as wide as can be.
+pub(super) fn grid(agents: usize, (columns, rows): (u16, usize)) -> (usize, usize) {
+    let (most_across, most_down) = (usize::from(columns / TILE_COLUMNS).max(1), (rows / TILE_ROWS).max(1));
+    let fits = |across: &usize, tile_rows: usize| agents.div_ceil(*across) * tile_rows <= rows;
+    let across = (1..=most_across).find(|across| fits(across, COMFORTABLE_ROWS));
+    let across = across.or_else(|| (1..=most_across).find(|across| fits(across, TILE_ROWS)));
+    (across.unwrap_or(most_across), most_down)
+}

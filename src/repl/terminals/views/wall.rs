@@ -12,7 +12,7 @@ use crate::domain::frame::Row;
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
 use crate::repl::terminals::draw::show_newest;
-use crate::repl::terminals::views::tile::{self, TILE_COLUMNS, TILE_ROWS, TileState, TileTexts};
+use crate::repl::terminals::views::tile::{self, TILE_ROWS, TileState, TileTexts};
 use crate::repl::terminals::views::{
     List, Painter, Pane, QueryLine, ViewAct, ViewContent, ViewContext, ViewName, joined,
 };
@@ -194,7 +194,7 @@ impl ViewContent for WallView {
         let room = usize::from(rows).saturating_sub(3);
         self.grid = match self.is_zoomed {
             true => (1, 1),
-            false => (usize::from(columns / TILE_COLUMNS).max(1), (room / TILE_ROWS).max(1)),
+            false => tile::grid(self.agents.len(), (columns, room)),
         };
         for id in self.page() {
             show_newest(core, id, rows.into());
@@ -209,7 +209,7 @@ impl ViewContent for WallView {
     fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
         for id in self.page() {
             let Some(agent) = core.agent(id) else { continue };
-            (id, agent.view.revision(), TileState::of(core, agent), agent.used.cost).hash(hash);
+            (id, agent.view.revision(), TileState::of(core, agent), agent.used.cost, agent.live_output()).hash(hash);
         }
         (self.agents.len(), self.agents.at(), &self.chosen, self.grid).hash(hash);
         (core.roster().at_work().len(), core.roster().asking().len()).hash(hash);
