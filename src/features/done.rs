@@ -92,7 +92,7 @@ impl Done {
         };
         let Some(why) = failure else {
             self.failures.remove(&agent);
-            return core.note(agent, LineKind::Mark, &format!("{name} passes ({took})"));
+            return core.note(agent, LineKind::Note, &format!("{name} passes ({took})"));
         };
         let most = core.config().done.attempts;
         let count = self.failures.entry(agent).or_default();

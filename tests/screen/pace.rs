@@ -65,8 +65,9 @@ fn the_end_of_a_turn_is_shown_at_once() {
 fn wall() -> Harness {
     let display = DisplaySettings { frame_interval: INTERVAL, ..DisplaySettings::default() };
     let mut app = app_with_agents(5, Plan { display, size: Some((180, 40)), ..Plan::default() });
+    let words: String = (0..40).map(|number| format!("word{number}\n")).collect();
     for n in [1, 2] {
-        app.say(n, &format!("one\n%slow 10\n{}%hang", "word\n".repeat(40)));
+        app.say(n, &format!("one\n%slow 10\n{words}%hang"));
     }
     app.type_bytes(b"\x1bw");
     app.advance(INTERVAL);

@@ -33,6 +33,23 @@ pub(super) fn rows(
     rows
 }
 
+/// What was said and done last, without marks, ends of turns and, where there are only few rows, who speaks.
+pub(super) fn last_words(scrollback: &Scrollback, columns: u16, height: usize) -> Vec<Row> {
+    const SKIPPED_ROWS: usize = 40;
+    const FEW_ROWS: usize = 6;
+    let is_word = |row: &VisibleRow| match row.kind {
+        LineKind::Mark | LineKind::TurnEnd => false,
+        _ if height > FEW_ROWS => true,
+        kind => !row.is_gap && !matches!(kind, LineKind::PersonName | LineKind::AgentName),
+    };
+    let most = u16::try_from(height + SKIPPED_ROWS).unwrap_or(u16::MAX);
+    let mut visible = scrollback.numbered_rows(Reader::End, text_width(columns), most);
+    visible.retain(|(_, row)| is_word(row));
+    let end = visible.iter().rposition(|(_, row)| !row.is_gap).map_or(0, |last| last + 1);
+    let rows = visible.drain(end.saturating_sub(height)..end);
+    rows.map(|(_, row)| text_row(&row, false).filled(columns.into()).cut(columns)).collect()
+}
+
 /// The hint at the right names the key that opens the selected item, in as many bytes.
 fn selected_row(mut row: VisibleRow) -> VisibleRow {
     const ENTER_OPENS: &str = "Enter opens ";

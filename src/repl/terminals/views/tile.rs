@@ -7,7 +7,6 @@ use crate::base::id::AgentId;
 use crate::base::text;
 use crate::base::text::dollars;
 use crate::domain::frame::{Color, Row, Style, StyledLine};
-use crate::domain::scrollback::Reader;
 use crate::domain::todo::Todo;
 use crate::repl::core::activity::one_line;
 use crate::repl::core::{Core, activity};
@@ -103,7 +102,7 @@ impl TileTexts {
         if let Some(known) = known {
             return known.rows.clone();
         }
-        let rows = conversation::rows(&agent.view.scrollback, Reader::End, columns, height, None);
+        let rows = conversation::last_words(&agent.view.scrollback, columns, height);
         let rows = fitted(rows, columns, height);
         self.laid_out += 1;
         self.texts.insert(agent.id(), TileText { revision, size, rows: rows.clone() });
