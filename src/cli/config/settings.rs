@@ -209,16 +209,6 @@ pub const SETTINGS: &[Setting] = &[
         files: Files::Stricter("off"),
         kind: Kind::Network(|config| &mut config.sandbox.network),
     },
-    setting(
-        "limits.stall_timeout",
-        "Abort a reply after this long without data",
-        Kind::Seconds(|config| &mut config.settings.stall_timeout, 1.0),
-    ),
-    setting(
-        "limits.reply_timeout",
-        "Abort a reply that is not complete after this long",
-        Kind::Seconds(|config| &mut config.settings.reply_timeout, 1.0),
-    ),
     display(
         "done.command",
         "Program that says whether an agent that has changed files is done, run in its directory and in the sandbox",
@@ -228,6 +218,16 @@ pub const SETTINGS: &[Setting] = &[
         "done.attempts",
         "How often its failure goes back to the agent, before you are asked",
         Kind::Count(|config| &mut config.done.attempts, 0),
+    ),
+    setting(
+        "limits.stall_timeout",
+        "Abort a reply after this long without data",
+        Kind::Seconds(|config| &mut config.settings.stall_timeout, 1.0),
+    ),
+    setting(
+        "limits.reply_timeout",
+        "Abort a reply that is not complete after this long",
+        Kind::Seconds(|config| &mut config.settings.reply_timeout, 1.0),
     ),
     setting(
         "limits.tool_iterations",
