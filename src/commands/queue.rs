@@ -26,7 +26,7 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         (Some("clear"), None) => {
             (QueueEdit::Clear, Some(format!("{} deleted", text::counted(queue.len(), "entry", "entries"))))
         }
-        (Some("edit"), Some(number)) => (QueueEdit::RevertHunk(index(number)?), None),
+        (Some("edit"), Some(number)) => (QueueEdit::TakeBack(index(number)?), None),
         (Some("drop"), Some(number)) => {
             let at = index(number)?;
             (QueueEdit::Drop(at), Some(format!("deleted: {}", queue[at].line())))

@@ -361,7 +361,7 @@ pub enum Decision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueEdit {
     /// Move this entry to the draft.
-    RevertHunk(usize),
+    TakeBack(usize),
     /// Move the newest entry to the draft, if there is one.
     TakeBackNewest,
     /// Delete this entry.

@@ -20,7 +20,7 @@ impl Repl {
                 Ok(())
             }
             QueueEdit::TakeBackNewest => take_back_newest(core, origin, agent_id),
-            QueueEdit::RevertHunk(position) => take_back(core, origin, agent_id, position),
+            QueueEdit::TakeBack(position) => take_back(core, origin, agent_id, position),
             QueueEdit::Drop(position) => {
                 let dropped = entry_at(core, agent_id, position)?;
                 core.drop_queued(agent_id, &[dropped])

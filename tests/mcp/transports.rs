@@ -45,6 +45,7 @@ fn begin_modern(app: &mut Harness, mcp: &Peer) {
     let (exchange, message) = next(app, mcp, "tools/list");
     assert_eq!(exchange.request().header("mcp-method"), Some("tools/list"));
     assert_eq!(exchange.request().header("mcp-protocol-version"), Some("2026-07-28"));
+    assert_eq!(exchange.request().header("content-type"), Some("application/json"));
     answer(&exchange, &message, &tools());
 }
 

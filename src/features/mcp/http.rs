@@ -191,7 +191,7 @@ impl Http {
     fn request(&self, message: &Message) -> HttpRequest {
         let mut headers = self.headers.clone();
         let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
-        add("ViewContent-Type", "application/json".into());
+        add("Content-Type", "application/json".into());
         add("Accept", "application/json, text/event-stream".into());
         let is_legacy = self.session.era() == Some(Era::Legacy) || message.method == "initialize";
         if is_legacy {

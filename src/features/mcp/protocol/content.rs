@@ -20,7 +20,7 @@ pub fn result(result: &Value) -> (Vec<Part>, bool) {
     let blocks = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut parts = parts(blocks);
     let structured = &result["structuredContent"];
-    // Servers that send structured content send it as text too (MCP 2025-06-18, "Structured ViewContent").
+    // Servers that send structured content send it as text too (MCP 2025-06-18, "Structured Content").
     let has_text = blocks.iter().any(|block| block["type"] == "text");
     if !structured.is_null() && !has_text {
         parts.push(Part::Text(structured.to_string()));
