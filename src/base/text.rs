@@ -230,6 +230,13 @@ pub fn expand_tabs(text: &str) -> Cow<'_, str> {
     Cow::Owned(expanded)
 }
 
+/// The last lines of a text, at most so many.
+pub fn last_lines(text: &str, count: usize) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().rev().take(count).collect();
+    lines.reverse();
+    lines
+}
+
 /// Wraps one logical line to rows of this many columns: at spaces or beside wide characters, otherwise between graphemes.
 /// Spaces at a break are dropped. An empty line is one empty row; a grapheme wider than the screen is a row of its own.
 pub fn wrap(line: &str, columns: usize) -> Wrap<'_> {

@@ -9,12 +9,12 @@
 //! ```
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use crate::agent::Role;
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
-use crate::base::job::JobThread;
+use crate::base::job::{Job, JobThread};
+use crate::base::text;
 use crate::domain::change::Change;
 use crate::domain::chunk::Status;
 use crate::domain::flow::{Origin, TurnEnd};
@@ -72,7 +72,7 @@ impl Done {
             let text = format!("{name} was not run: commands are not sandboxed here (polylogue doctor says why)");
             return core.note(id, LineKind::Warning, &text);
         }
-        let work = move |job: &crate::base::job::Job| check(&words, &environment, job);
+        let work = move |job: &Job| check(&words, &environment, job);
         match JobThread::spawn("done".into(), work, core.waker()) {
             Ok(thread) => {
                 core.note(id, LineKind::Note, &format!("running {name} (Esc stops it)"));
@@ -85,7 +85,7 @@ impl Done {
     fn finish(&mut self, core: &mut Core, run: Run, commands: &mut Vec<Command>) {
         let Run { agent, began, thread } = run;
         let name = name_of(&core.config().done.command);
-        let took = seconds(core.now() - began);
+        let took = format!("{:.1} s", (core.now() - began).as_secs_f64());
         let Checked { failure, output } = match thread.collect() {
             Ok(checked) => checked,
             Err(why) => return core.note(agent, LineKind::Warning, &format!("{name} was not run: {why}")),
@@ -152,10 +152,5 @@ fn name_of(words: &[String]) -> String {
 
 /// The last lines of an output.
 fn end_of(output: &str) -> String {
-    let lines: Vec<&str> = output.lines().collect();
-    lines[lines.len().saturating_sub(MOST_LINES)..].join("\n")
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{:.1} s", time.as_secs_f64())
+    text::last_lines(output, MOST_LINES).join("\n")
 }

@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::domain::frame::{Color, Copied, Row, Style};
+use crate::base::text;
+use crate::domain::frame::{Color, Copied, Row, Style, StyledLine};
 use crate::domain::scrollback::{LineKind, Mark, OPENS, Reader, Scrollback, VisibleRow};
 use crate::repl::terminals::draw::{GUTTER, text_width};
 
@@ -48,6 +49,20 @@ pub(super) fn last_words(scrollback: &Scrollback, columns: u16, height: usize) -
     let end = visible.iter().rposition(|(_, row)| !row.is_gap).map_or(0, |last| last + 1);
     let rows = visible.drain(end.saturating_sub(height)..end);
     rows.map(|(_, row)| text_row(&row, false).filled(columns.into()).cut(columns)).collect()
+}
+
+/// The last lines that a running command has written, a row each.
+pub(super) fn live_rows(output: &str, prefix: &str, columns: u16, most: usize) -> Vec<Row> {
+    let row = |line: &str| {
+        let line = StyledLine { prefix: prefix.into(), parts: vec![(last_version(line).to_owned(), Style::DIM)] };
+        line.wrap(columns.into()).swap_remove(0)
+    };
+    text::last_lines(output, most).into_iter().map(row).collect()
+}
+
+/// What is left of a line that a program has written over, as for a progress bar.
+fn last_version(line: &str) -> &str {
+    line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default()
 }
 
 /// The hint at the right names the key that opens the selected item, in as many bytes.

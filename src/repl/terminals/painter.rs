@@ -4,7 +4,7 @@ use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::text;
 use crate::domain::display::Progress;
 use crate::domain::draft::{Draft, DraftLayout};
-use crate::domain::frame::{Color, Frame, Row, Style, StyledLine};
+use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::scrollback::Reader;
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::conversation;
@@ -174,12 +174,8 @@ impl Painter<'_> {
     /// The last lines that a running command has written.
     fn live_rows(&self, agent: &Agent, room: usize) -> Vec<Row> {
         let Some(output) = agent.live_output().filter(|_| room > LIVE_ROWS * 2) else { return Vec::new() };
-        let lines: Vec<&str> = output.lines().collect();
-        let shown = lines.iter().skip(lines.len().saturating_sub(LIVE_ROWS)).map(|line| {
-            let line = StyledLine { prefix: "│ ".into(), parts: vec![(last_version(line).to_owned(), Style::DIM)] };
-            line.wrap(self.size.0.into()).swap_remove(0)
-        });
-        shown.map(|row| self.row(row)).collect()
+        let rows = conversation::live_rows(&output, "│ ", self.size.0, LIVE_ROWS);
+        rows.into_iter().map(|row| self.row(row)).collect()
     }
 
     fn spinner_row(&self, agent: &Agent) -> Option<Row> {
@@ -406,11 +402,6 @@ impl Painter<'_> {
     fn row(&self, row: Row) -> Row {
         row.cut(self.size.0)
     }
-}
-
-/// What is left of a line that a program has written over, as for a progress bar.
-fn last_version(line: &str) -> &str {
-    line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default()
 }
 
 /// The hints about keys while there is more to read and after all was seen, each also for an input that is not empty.

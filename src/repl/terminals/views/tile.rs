@@ -6,7 +6,7 @@ use crate::agent::{Agent, PendingQuestion, Role, State};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::base::text::dollars;
-use crate::domain::frame::{Color, Row, Style, StyledLine};
+use crate::domain::frame::{Color, Row, Style};
 use crate::domain::todo::Todo;
 use crate::repl::core::activity::one_line;
 use crate::repl::core::{Core, activity};
@@ -200,14 +200,9 @@ fn content(core: &Core, texts: &mut TileTexts, agent: &Agent, (columns, height):
     };
     if let Some(output) = agent.live_output() {
         // Below the call.
-        let lines: Vec<&str> = output.lines().collect();
-        let shown = &lines[lines.len().saturating_sub(height / 2)..];
+        let shown = conversation::live_rows(&output, "", columns, height / 2);
         rows.drain(..shown.len());
-        rows.extend(
-            shown
-                .iter()
-                .map(|line| measured(StyledLine::of(*line, Style::DIM).wrap(columns.into()).swap_remove(0), columns)),
-        );
+        rows.extend(shown.into_iter().map(|row| measured(row, columns)));
     }
     if let (State::WaitingForLlm, Some(last)) = (agent.state(), rows.last_mut())
         && last.0.text().trim().is_empty()
