@@ -135,7 +135,7 @@ fn warning_about(core: &Core, agent: AgentId, result: &InputResult) -> Option<St
 fn warning_about_worktree(core: &Core, victim: AgentId) -> Option<String> {
     let environment = &core.agent(victim)?.inputs.environment;
     let root = environment.worktree.as_ref()?;
-    let others = core.roster().iter().filter(|agent| agent.inputs.environment.worktree.as_ref() == Some(root)).count();
+    let others = core.roster().in_worktree(root).count();
     let (label, place) = (core.roster().label_of(victim), environment.place_name()?);
     let called = core.agent(victim)?.identity.word();
     (others == 1).then(|| {

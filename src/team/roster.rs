@@ -3,6 +3,7 @@
 //! so every change to an agent goes through [`Roster::with`], which updates the indexes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::agent::{Agent, PendingQuestion, State};
@@ -136,6 +137,11 @@ impl Roster {
     pub fn title_or_label(&self, id: AgentId) -> String {
         let title = self.get(id).map(|agent| agent.title.clone()).filter(|title| !title.is_empty());
         title.unwrap_or_else(|| self.label_of(id))
+    }
+
+    /// The agents that work in a git worktree of ours.
+    pub fn in_worktree(&self, root: &Path) -> impl Iterator<Item = &Agent> {
+        self.iter().filter(move |agent| agent.inputs.environment.worktree.as_deref() == Some(root))
     }
 
     /// The number of agents, without internal ones.

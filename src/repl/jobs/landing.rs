@@ -1,6 +1,6 @@
 //! `/land` and `/diff` of agents that work in a git worktree.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, Result};
@@ -47,7 +47,7 @@ impl Jobs {
     /// Throws the worktree of an agent away. The agents that work there are killed first: none can write there meanwhile.
     pub(super) fn discard(&mut self, core: &mut Core, origin: Origin, shown_at: AgentId, agent: AgentId) -> Result<()> {
         let root = self.own_worktree(core, agent)?;
-        let at = agents_in(core, &root);
+        let at: Vec<AgentId> = core.roster().in_worktree(&root).map(Agent::id).collect();
         if at.iter().any(|there| core.roster().parent(*there).is_none()) {
             return Err(Error::usage(
                 "agent 0 works in this worktree and cannot be killed: /land or git worktree remove",
@@ -75,9 +75,8 @@ impl Jobs {
             ))
         };
         let root = file_steps::worktree_of(core, agent).ok_or_else(none)?;
-        let is_busy = |id: &AgentId| core.agent(*id).is_some_and(|agent| agent.state() != State::Idle);
-        if let Some(busy) = agents_in(core, &root).into_iter().find(is_busy) {
-            let label = core.roster().label_of(busy);
+        if let Some(busy) = core.roster().in_worktree(&root).find(|agent| agent.state() != State::Idle) {
+            let label = core.roster().label_of(busy.id());
             return Err(Error::usage(format!("{label} is at work in the worktree: wait, or press Esc there")));
         }
         if [Kind::Land, Kind::Discard].iter().any(|kind| self.tasks.is_running_in(*kind, &root)) {
@@ -119,12 +118,6 @@ impl Jobs {
 fn survivor(core: &Core, typed_at: AgentId, ended: &[AgentId]) -> AgentId {
     let parent = if ended.contains(&typed_at) { core.roster().parent(typed_at) } else { None };
     parent.unwrap_or(typed_at)
-}
-
-/// The agents that work in a worktree.
-fn agents_in(core: &Core, root: &Path) -> Vec<AgentId> {
-    let is_there = |agent: &&Agent| agent.inputs.environment.worktree.as_deref() == Some(root);
-    core.roster().iter().filter(is_there).map(Agent::id).collect()
 }
 
 /// Shows a person or a client the outcome of a task. If it failed, the typed line becomes the draft again, unless it is

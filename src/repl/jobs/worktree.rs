@@ -169,9 +169,8 @@ impl Jobs {
             return self.release_worktree(root, agent);
         }
         if !incomplete.is_empty() {
-            let is_there = |agent: &&Agent| agent.inputs.environment.worktree.as_ref() == Some(&root);
             // Until the tools are done there is no child.
-            let shown_at = core.roster().iter().find(is_there).map_or(agent, Agent::id);
+            let shown_at = core.roster().in_worktree(&root).next().map_or(agent, Agent::id);
             core.note(shown_at, LineKind::Mark, &incomplete);
             tell_model(core, shown_at, (shown_at != agent).then(|| format!("In this worktree {incomplete}.")));
         }
@@ -228,7 +227,7 @@ impl Jobs {
         // A second removal would see what the first has already deleted as changes.
         if !root.exists()
             || self.tasks.is_running_in(Kind::RemoveWorktree, &root)
-            || core.roster().iter().any(|agent| agent.inputs.environment.worktree.as_ref() == Some(&root))
+            || core.roster().in_worktree(&root).next().is_some()
             || has_archived_agent(core, &root)
         {
             return;
