@@ -24,6 +24,7 @@ const PAGE_OVERLAP: usize = 2;
 pub(super) struct ReviewView {
     pub agent: AgentId,
     reading: Option<JobThread<AgentChanges>>,
+    /// Without the files, which are below.
     pub changes: Option<Result<AgentChanges, String>>,
     /// What the agent had said and done when they were read.
     seen: Option<Seen>,
@@ -107,10 +108,14 @@ impl ReviewView {
         }
     }
 
-    fn show(&mut self, changes: Result<AgentChanges, String>) {
+    fn show(&mut self, mut changes: Result<AgentChanges, String>) {
         self.revision += 1;
-        let files = changes.as_ref().map(|changes| [&changes.files[..], &changes.elsewhere].concat());
-        self.files.replace(files.unwrap_or_default(), |one, other| one.path == other.path);
+        let mut files = Vec::new();
+        if let Ok(changes) = &mut changes {
+            files.append(&mut changes.files);
+            files.append(&mut changes.elsewhere);
+        }
+        self.files.replace(files, |one, other| one.path == other.path);
         self.changes = Some(changes);
         self.layout = Layout::default();
     }
