@@ -404,21 +404,22 @@ impl Environments {
         if name.is_empty() { "repository".to_owned() } else { name.to_owned() }
     }
 
+    /// What is in the directory of our worktrees.
+    fn entries(&self) -> impl Iterator<Item = fs::DirEntry> {
+        let listed = self.worktrees.as_ref().and_then(|directory| fs::read_dir(directory).ok());
+        listed.into_iter().flatten().flatten()
+    }
+
     /// Removes what comparisons of an earlier process left beside the worktrees.
     pub fn remove_scratch(&self) {
-        let listed = self.worktrees.as_ref().and_then(|directory| fs::read_dir(directory).ok());
-        let left = listed
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with(tools::branch_diff::SCRATCH));
-        left.for_each(|entry| drop(fs::remove_dir_all(entry.path())));
+        let is_scratch =
+            |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(tools::branch_diff::SCRATCH);
+        self.entries().filter(is_scratch).for_each(|entry| drop(fs::remove_dir_all(entry.path())));
     }
 
     /// Our worktrees on disk, with the agents for which they were created.
     pub fn worktrees(&self) -> Vec<(AgentId, PathBuf)> {
-        let listed = self.worktrees.as_ref().and_then(|directory| fs::read_dir(directory).ok());
-        let paths = listed.into_iter().flatten().flatten().map(|entry| entry.path());
+        let paths = self.entries().map(|entry| entry.path());
         paths.filter_map(|root| Some((self.agent_of_worktree(&root)?, root))).collect()
     }
 
