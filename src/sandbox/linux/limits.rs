@@ -10,6 +10,8 @@ use crate::sandbox::{Level, ResourceLimits};
 const PID_MAX: &str = "/proc/sys/kernel/pid_max";
 /// Before this version of Linux, `pid_max` is a setting of the whole system.
 const PID_MAX_OF_NAMESPACE: (u32, u32) = (6, 14);
+/// Linux refuses a lower one: `RESERVED_PIDS` and one more.
+const LEAST_PID_MAX: u64 = 301;
 
 pub fn set(level: Level, limits: &ResourceLimits) -> io::Result<()> {
     let mut all = vec![
@@ -31,13 +33,17 @@ fn lower(resource: Resource, limit: u64) -> io::Result<()> {
     setrlimit(resource, Rlimit { current: least(now.current), maximum: least(now.maximum) })
 }
 
-/// Bounds the process numbers of the PID namespace, because the limit of processes does not apply to root.
+/// Bounds the process numbers of the PID namespace whose first process calls this, because the limit of processes does not
+/// apply to root.
 pub fn bound_pids(limits: &ResourceLimits) {
+    if !rustix::process::getpid().is_init() {
+        return;
+    }
     let release = rustix::system::uname();
     let release = release.release().to_string_lossy();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
     if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= PID_MAX_OF_NAMESPACE {
-        // Refused where /proc belongs to another namespace; then the limit of processes is all there is.
-        let _ = fs::write(PID_MAX, limits.processes.to_string());
+        // Refused where /proc is read-only; then the limit of processes is all there is.
+        let _ = fs::write(PID_MAX, limits.processes.max(LEAST_PID_MAX).to_string());
     }
 }

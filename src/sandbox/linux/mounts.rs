@@ -331,8 +331,8 @@ impl Builder<'_> {
     fn bound_namespaces(&self) -> Result<(), String> {
         const MAX_USER_NAMESPACES: &str = "/proc/sys/user/max_user_namespaces";
         let written = fs::write(MAX_USER_NAMESPACES, "0");
+        limits::bound_pids(&self.plan.limits);
         if self.plan.level == Level::Namespaces {
-            limits::bound_pids(&self.plan.limits);
             return with_context(MAX_USER_NAMESPACES, written);
         }
         // The system's /proc may be read-only; seccomp forbids namespaces as well.
