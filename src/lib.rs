@@ -122,7 +122,7 @@ pub use team::{ViewerId, ViewerOutput};
 /// The parts of a [`Config`].
 pub mod config {
     pub use crate::domain::approval::Policy;
-    pub use crate::domain::config::{DoneSettings, RetryPolicy, Settings, TeamSettings};
+    pub use crate::domain::config::{DoneSettings, RetryPolicy, Settings, TeamSettings, WorktreeSettings};
     pub use crate::domain::custom::CustomCommand;
     pub use crate::domain::definition::AgentDefinition;
     pub use crate::domain::display::{Abilities, DisplaySettings, Notification, StatusField};

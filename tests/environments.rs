@@ -14,7 +14,9 @@ use crate::support::scene::{
     turn_a_while,
 };
 
+mod conflicts;
 mod elsewhere;
+mod land_all;
 mod landing;
 mod remote;
 mod review;

@@ -10,6 +10,7 @@ mod context;
 mod exchange;
 mod fallback;
 mod output;
+mod report;
 mod retry;
 mod state;
 mod view;
@@ -53,6 +54,7 @@ use fallback::Fallback;
 #[cfg(test)]
 pub use output::OUTPUT_LIMITS;
 pub use output::{FIRST_CHUNK, Output};
+pub use report::WorkReport;
 pub use state::State;
 pub use view::View;
 use work::Work;
@@ -234,6 +236,10 @@ pub struct Agent {
     summaries: usize,
     /// The agent that writes a summary for it now.
     pub helper: Option<AgentId>,
+    /// Commands and landings that run for the person at this agent; Esc ends them.
+    pub jobs: u32,
+    /// What is known of the files that it has changed.
+    pub report: WorkReport,
     /// A git worktree is being created for a child of it.
     pub makes_worktree: bool,
     /// Tasks that other agents work on for it.
@@ -281,6 +287,8 @@ impl Agent {
             warnings: Vec::new(),
             summaries: 0,
             helper: None,
+            jobs: 0,
+            report: WorkReport::default(),
             makes_worktree: false,
             tasks: 0,
             members: (0, 0),
@@ -517,7 +525,7 @@ impl Agent {
 
     /// Whether an interrupt would stop something beside its turn.
     pub fn has_interruptible_work(&self) -> bool {
-        self.has_background_work() || self.view.has_command || self.view.is_reading
+        self.has_background_work() || self.jobs > 0 || self.view.has_command || self.view.is_reading
     }
 
     /// Whether an interrupt would stop something of it.

@@ -6,7 +6,7 @@ use super::arguments::{agent_arg, flag};
 use super::{CommandContext, CommandSpec, ShellSpec};
 use crate::base::error::Result;
 use crate::domain::change::{Change, FileJob};
-use crate::domain::file_change::{LandMethod, LandRequest};
+use crate::domain::file_change::LandRequest;
 use crate::domain::flow::InputResult;
 
 pub const KILL: CommandSpec = CommandSpec {
@@ -33,7 +33,7 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         () if given.get_flag("discard") => Change::Files(FileJob::Discard(agent_id)),
         () if given.get_flag("land") => {
             let commit = Some(context.roster.title_or_label(agent_id));
-            let request = LandRequest { method: LandMethod::Merge, verifies: false, commit, kills_agent_after: true };
+            let request = LandRequest { commit, kills_agent_after: true, ..LandRequest::default() };
             Change::Files(FileJob::Land { agent: agent_id, request })
         }
         () => Change::Kill { agent_id, cascade: given.get_flag("cascade") },

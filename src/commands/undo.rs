@@ -7,7 +7,7 @@ use super::{CommandContext, CommandSpec, Rest, ShellSpec, WithoutServer, any_cal
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::change::{Change, FileJob, Shown};
-use crate::domain::file_change::{LandMethod, LandRequest, UndoRequest};
+use crate::domain::file_change::{LandAll, LandMethod, LandRequest, UndoRequest};
 use crate::domain::flow::InputResult;
 
 pub const UNDO: CommandSpec = CommandSpec {
@@ -46,7 +46,7 @@ pub const DIFF: CommandSpec = CommandSpec {
 };
 
 pub const LAND: CommandSpec = CommandSpec {
-    arguments: "[AGENT] [--squash] [--commit TEXT]",
+    arguments: "[AGENT | --all] [--commit TEXT]",
     shell: Some(ShellSpec {
         without_server: WithoutServer::Runs,
         has_no_time_limit: true,
@@ -55,6 +55,11 @@ pub const LAND: CommandSpec = CommandSpec {
     define: |command| {
         command
             .arg(agent_arg("Agent whose worktree to merge, also a killed one"))
+            .arg(
+                flag("all", "Land the worktrees of all agents, one after another, each if the [done] command succeeds")
+                    .conflicts_with_all([AGENT, "commit", "verify"]),
+            )
+            .arg(flag("only-committed", "Leave uncommitted changes where they are").requires("all"))
             .arg(flag("rebase", "Rebase the commits instead of merging them"))
             .arg(flag("squash", "Squash the commits into one; --commit sets its message").conflicts_with("rebase"))
             .arg(option("commit", "MESSAGE", "Commit uncommitted changes first, with this message"))
@@ -68,18 +73,30 @@ pub const LAND: CommandSpec = CommandSpec {
 };
 
 fn land(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    if given.get_flag("all") {
+        let method = method(given, LandMethod::Rebase);
+        let how = LandAll { method, only_committed: given.get_flag("only-committed") };
+        return Ok(InputResult::NewState(Change::Files(FileJob::LandAll(how)), None));
+    }
     let commit = value_of(given, "commit");
     if commit.is_some_and(|message| message.trim().is_empty()) {
         return Err(usage_error("--commit needs a message"));
     }
     let commit = commit.map(str::to_owned);
-    let method = [LandMethod::Rebase, LandMethod::Squash]
-        .into_iter()
-        .find(|method| method.option().is_some_and(|id| given.get_flag(id)));
-    let method = method.unwrap_or_default();
-    let request = LandRequest { method, verifies: given.get_flag("verify"), commit, kills_agent_after: false };
+    let request = LandRequest {
+        method: method(given, LandMethod::Merge),
+        verifies: given.get_flag("verify"),
+        commit,
+        ..LandRequest::default()
+    };
     let agent = changed_agent(context, given)?;
     Ok(InputResult::NewState(Change::Files(FileJob::Land { agent, request }), None))
+}
+
+/// The way that was asked for, or this one.
+fn method(given: &ArgMatches, usual: LandMethod) -> LandMethod {
+    let named = [LandMethod::Rebase, LandMethod::Squash].into_iter();
+    named.into_iter().find(|method| method.option().is_some_and(|id| given.get_flag(id))).unwrap_or(usual)
 }
 
 /// The agent whose files are meant, also an archived or killed one.

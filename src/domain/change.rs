@@ -9,7 +9,7 @@ use crate::domain::approval::Policy;
 use crate::domain::choices::Choices;
 use crate::domain::compare::CompareChange;
 use crate::domain::diff::FileDiff;
-use crate::domain::file_change::{LandRequest, UndoRequest};
+use crate::domain::file_change::{LandAll, LandRequest, UndoRequest};
 use crate::domain::limits::{LimitName, LimitValue};
 use crate::domain::mail::MailId;
 use crate::domain::parameters::ParameterName;
@@ -126,6 +126,8 @@ pub struct Fork {
     pub model: Option<String>,
     /// The name of its definition.
     pub definition: Option<String>,
+    /// The child begins with an empty conversation.
+    pub inherits_nothing: bool,
     /// The child of a busy agent inherits the message that is being answered too, when the tools of the reply are done.
     pub includes_current: bool,
     /// The screen stays at this agent.
@@ -229,6 +231,8 @@ pub enum FileJob {
         /// How.
         request: LandRequest,
     },
+    /// Land the worktrees of all agents, one after another.
+    LandAll(LandAll),
     /// Revert one hunk of a change.
     RevertHunk {
         /// The agent that made the change.
@@ -455,6 +459,7 @@ impl Change {
             Self::Copy(_) => "copy",
             Self::Files(FileJob::Undo { .. }) => "undo",
             Self::Files(FileJob::Land { .. }) => "land",
+            Self::Files(FileJob::LandAll(_)) => "land_all",
             Self::Files(FileJob::RevertHunk { .. }) => "revert_hunk",
             Self::Files(FileJob::Discard(_)) => "discard",
             Self::Files(FileJob::Export { .. }) => "export",

@@ -107,6 +107,8 @@ pub struct Config {
     pub keep_days: u32,
     /// The command that says whether an agent is done.
     pub done: DoneSettings,
+    /// The worktrees that are made for agents.
+    pub worktree: WorktreeSettings,
     /// Whether a server is asked for its models when the context of a model is unknown.
     pub looks_up_models: bool,
     /// How many agents may work at once; 0 is no limit. Others wait in order.
@@ -181,6 +183,17 @@ impl Default for DoneSettings {
     fn default() -> Self {
         Self { command: Vec::new(), attempts: 2 }
     }
+}
+
+/// The worktrees that are made for agents.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorktreeSettings {
+    /// The command that is run in a new one, with its arguments; empty for none.
+    pub setup: Vec<String>,
+    /// Untracked files that are copied to a new one, relative to the repository.
+    pub copy: Vec<String>,
+    /// Whether models are told with what their worktree conflicts.
+    pub tells_conflicts: bool,
 }
 
 /// The limits of each agent.
@@ -270,6 +283,7 @@ impl Default for Config {
             user_file: None,
             keep_days: 0,
             done: DoneSettings::default(),
+            worktree: WorktreeSettings::default(),
             looks_up_models: false,
             working_limit: WORKING_LIMIT,
             follows_forks: true,

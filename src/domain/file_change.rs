@@ -238,6 +238,40 @@ pub struct LandRequest {
     pub verifies: bool,
     /// The agent is killed when its work has landed.
     pub kills_agent_after: bool,
+    /// The command that has to succeed on the result before the branch moves on, with its arguments; empty for none.
+    pub check: Vec<String>,
+    /// What the directory gets in which it runs.
+    pub extras: WorktreeExtras,
+    /// What has landed before it in one go, and whose work it was: one of them may be why the command fails.
+    pub before: Vec<(Landed, String)>,
+}
+
+/// What a new worktree gets besides a checkout.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorktreeExtras {
+    /// The command that is run there, with its arguments; empty for none.
+    pub setup: Vec<String>,
+    /// Untracked files, relative to the repository.
+    pub copy: Vec<String>,
+}
+
+/// What was landed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Landed {
+    /// For the person.
+    pub text: String,
+    /// The branch that has moved on.
+    pub target: String,
+    /// Its commit before, and after.
+    pub commits: (String, String),
+}
+
+/// How all worktrees are landed, one after another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LandAll {
+    pub method: LandMethod,
+    /// Leaves uncommitted changes, instead of committing them with the agent's title.
+    pub only_committed: bool,
 }
 
 /// A file that an undo restores.

@@ -68,14 +68,11 @@ impl Done {
         }
         let words = core.config().done.command.clone();
         let name = name_of(&words);
-        if !environment.is_sandboxed() {
-            let text = format!("{name} was not run: commands are not sandboxed here (polylogue doctor says why)");
-            return core.note(id, LineKind::Warning, &text);
-        }
-        let work = move |job: &Job| check(&words, &environment, job);
+        let work = move |job: &Job| check(&words, None, &environment, job);
         match JobThread::spawn("done".into(), work, core.waker()) {
             Ok(thread) => {
                 core.note(id, LineKind::Note, &format!("running {name} (Esc stops it)"));
+                core.edit(id, |agent| agent.jobs += 1);
                 self.running.push(Run { agent: id, began: core.now(), thread });
             }
             Err(error) => core.note(id, LineKind::Error, &error.message),
@@ -84,6 +81,7 @@ impl Done {
 
     fn finish(&mut self, core: &mut Core, run: Run, commands: &mut Vec<Command>) {
         let Run { agent, began, thread } = run;
+        core.edit(agent, |agent| agent.jobs = agent.jobs.saturating_sub(1));
         let name = name_of(&core.config().done.command);
         let took = format!("{:.1} s", (core.now() - began).as_secs_f64());
         let Checked { failure, output } = match thread.collect() {
@@ -92,8 +90,10 @@ impl Done {
         };
         let Some(why) = failure else {
             self.failures.remove(&agent);
+            core.edit(agent, |agent| agent.report.check = format!("{name} passes"));
             return core.note(agent, LineKind::Note, &format!("{name} passes ({took})"));
         };
+        core.edit(agent, |agent| agent.report.check = format!("{name} fails"));
         let most = core.config().done.attempts;
         let count = self.failures.entry(agent).or_default();
         let is_idle = core.agent(agent).is_some_and(|agent| agent.status() == Status::Idle && agent.queue.is_empty());
@@ -119,9 +119,12 @@ impl Component for Done {
             Event::TurnEnded { agent, .. } if !core.config().done.command.is_empty() => {
                 self.on_turn_ended(core, *agent);
             }
-            Event::TurnStarted { agent, .. } => drop(self.interrupt(*agent)),
+            Event::TurnStarted { agent, .. } => {
+                self.interrupt(core, *agent);
+                core.edit(*agent, |agent| agent.report.check.clear());
+            }
             Event::Removed { agent, .. } => {
-                self.interrupt(*agent);
+                self.interrupt(core, *agent);
                 self.checked.remove(agent);
                 self.failures.remove(agent);
             }
@@ -129,11 +132,13 @@ impl Component for Done {
         }
     }
 
-    fn interrupt(&mut self, agent: AgentId) -> bool {
-        let before = self.running.len();
+    fn interrupt(&mut self, core: &mut Core, agent: AgentId) -> bool {
         // Dropping it ends the command.
-        self.running.retain(|run| run.agent != agent);
-        self.running.len() < before
+        let ended = self.running.extract_if(.., |run| run.agent == agent).count();
+        if ended > 0 {
+            core.edit(agent, |agent| agent.jobs = agent.jobs.saturating_sub(1));
+        }
+        ended > 0
     }
 
     fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {

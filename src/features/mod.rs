@@ -7,6 +7,7 @@ mod done;
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
 mod notify_hooks;
+mod radar;
 mod review;
 mod search_index;
 mod shell_commands;
@@ -68,6 +69,8 @@ pub const FEATURES: &[Feature] = &[
     shell_commands::FEATURE,
     // A command that says whether an agent is done.
     done::FEATURE,
+    // Which worktrees conflict with each other.
+    radar::FEATURE,
     // What agents have changed: a view to read, comment and land it.
     review::FEATURE,
     // The full-text index of conversations, kept between turns.

@@ -121,7 +121,7 @@ impl Component for ShellCommands {
         self.start(core, agent, &command, is_shared).map(|()| None)
     }
 
-    fn interrupt(&mut self, agent: AgentId) -> bool {
+    fn interrupt(&mut self, _: &mut Core, agent: AgentId) -> bool {
         let running = self.commands.iter().filter(|running| running.agent == agent && running.output.is_none());
         running.inspect(|running| running.stop()).count() > 0
     }

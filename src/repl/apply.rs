@@ -121,7 +121,8 @@ impl Repl {
 
     /// Esc: ends what a component does for the person or, if there is nothing, the agent's work.
     fn interrupt_at(&mut self, agent_id: AgentId) -> Result<()> {
-        let of_person = self.features.iter_mut().any(|it| it.interrupt(agent_id));
+        let (core, features) = (&mut self.core, &mut self.features);
+        let of_person = features.iter_mut().any(|it| it.interrupt(core, agent_id));
         if of_person { Ok(()) } else { self.jobs.interrupt_turn(&mut self.core, agent_id) }
     }
 

@@ -119,7 +119,7 @@ pub trait Component {
     }
 
     /// Esc: ends what this component does for the person at this agent. Returns whether there was anything.
-    fn interrupt(&mut self, _: AgentId) -> bool {
+    fn interrupt(&mut self, _: &mut Core, _: AgentId) -> bool {
         false
     }
 

@@ -57,6 +57,10 @@ pub enum Event {
     QueueChanged {
         agent: AgentId,
     },
+    /// A tool of the agent has changed files, or its work was landed.
+    FilesChanged {
+        agent: AgentId,
+    },
     /// A limit was set or raised.
     LimitChanged,
     MailArrived {

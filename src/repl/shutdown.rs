@@ -42,7 +42,7 @@ impl Repl {
         self.end_runs(start);
         for id in self.core.roster().ids() {
             for feature in &mut self.features {
-                feature.interrupt(id);
+                feature.interrupt(&mut self.core, id);
             }
             self.jobs.cancel(&mut self.core, id, true);
             end_turn_of(&mut self.core, id);

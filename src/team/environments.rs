@@ -410,11 +410,19 @@ impl Environments {
         listed.into_iter().flatten().flatten()
     }
 
-    /// Removes what comparisons of an earlier process left beside the worktrees.
+    /// Removes what comparisons and landings of an earlier process left beside the worktrees.
     pub fn remove_scratch(&self) {
-        let is_scratch =
-            |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(tools::branch_diff::SCRATCH);
+        let is_scratch = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            let begins = |begin: &str| name.to_string_lossy().starts_with(begin);
+            begins(tools::branch_diff::SCRATCH) || begins(tools::landing::LANDING)
+        };
         self.entries().filter(is_scratch).for_each(|entry| drop(fs::remove_dir_all(entry.path())));
+    }
+
+    /// The worktrees of which a landing was interrupted by the end of an earlier process.
+    pub fn interrupted_landings(&self) -> Vec<PathBuf> {
+        self.worktrees.as_deref().map(tools::landing::interrupted).unwrap_or_default()
     }
 
     /// Our worktrees on disk, with the agents for which they were created.

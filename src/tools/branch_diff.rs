@@ -42,24 +42,12 @@ fn compare(root: &Path, env: &Environment, job: &Job) -> Result<BranchDiff, Stri
     let common = sandbox::git_directory(root).ok_or("it is no longer part of a repository")?;
     let mut git = Git::to_remove(root, env, job).without_filters(root)?;
     let (base, target) = base(root, &git)?;
-    let index = root.join(git.run(root, &["rev-parse", "--git-path", "index"])?);
     static COUNT: AtomicU64 = AtomicU64::new(0);
     // Several can run at the same time.
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let place = root.with_file_name(format!("{SCRATCH}{}-{count}", std::process::id()));
     drop(fs::remove_dir_all(&place));
-    let prepare = || {
-        DirBuilder::new().recursive(true).mode(0o700).create(place.join("objects"))?;
-        // Commands in the worktree can put anything there.
-        copy(&index.canonicalize()?, &place.join("index"), MOST_IN_INDEX)
-    };
-    let compared = prepare().map_err(|error| reason(&error)).and_then(|()| {
-        git.variables = vec![
-            format!("GIT_INDEX_FILE={}", place.join("index").display()),
-            format!("GIT_OBJECT_DIRECTORY={}", place.join("objects").display()),
-            format!("GIT_ALTERNATE_OBJECT_DIRECTORIES={}", quote_path(&common.join("objects"))),
-        ];
-        git.run(root, &["-c", "core.safecrlf=false", "add", "--all"])?;
+    let compared = stage_in(&place, root, &common, &mut git).and_then(|()| {
         git.max_output = MAX_DIFF;
         let prefixes = ["--src-prefix=a/", "--dst-prefix=b/"];
         let options = ["diff", "--cached", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "--patch"];
@@ -83,6 +71,30 @@ fn compare(root: &Path, env: &Environment, job: &Job) -> Result<BranchDiff, Stri
     Ok(BranchDiff { heading, target, files })
 }
 
+/// Stages all changes of a worktree in a copy of its index. Until the end of `git`, that index and the new objects are in
+/// `place`.
+pub(super) fn stage_in(place: &Path, root: &Path, common: &Path, git: &mut Git) -> Result<(), String> {
+    let index = root.join(git.run(root, &["rev-parse", "--git-path", "index"])?);
+    let prepare = || {
+        DirBuilder::new().recursive(true).mode(0o700).create(place.join("objects"))?;
+        drop(fs::remove_file(place.join("index")));
+        // Commands in the worktree can put anything there.
+        copy(&index.canonicalize()?, &place.join("index"), MOST_IN_INDEX)
+    };
+    prepare().map_err(|error| reason(&error))?;
+    git.variables = objects_in(place, common);
+    git.variables.push(format!("GIT_INDEX_FILE={}", place.join("index").display()));
+    git.run(root, &["-c", "core.safecrlf=false", "add", "--all"]).map(drop)
+}
+
+/// The variables by which git writes new objects to a directory of ours.
+pub(super) fn objects_in(place: &Path, common: &Path) -> Vec<String> {
+    vec![
+        format!("GIT_OBJECT_DIRECTORY={}", place.join("objects").display()),
+        format!("GIT_ALTERNATE_OBJECT_DIRECTORIES={}", quote_path(&common.join("objects"))),
+    ]
+}
+
 /// Whether the middle of an output was left out (`tools::capture`): no line of a diff begins like this.
 fn is_cut(patch: &str) -> bool {
     patch.lines().any(|line| line.starts_with('[') && line.contains(" bytes omitted; "))
@@ -90,7 +102,7 @@ fn is_cut(patch: &str) -> bool {
 
 /// The commit at which the worktree's branch began, and the branch. Later landings, and merges from there, are not part
 /// of the changes.
-fn base(root: &Path, git: &Git) -> Result<(String, String), String> {
+pub(super) fn base(root: &Path, git: &Git) -> Result<(String, String), String> {
     let merge_base = |commit: &str| git.run(root, &["merge-base", "HEAD", commit]);
     let Some(Left { branch, commit }) = Left::read(root) else {
         let listed = git.run(root, &["worktree", "list", "--porcelain"])?;

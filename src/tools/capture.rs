@@ -54,6 +54,8 @@ pub struct Capture {
     keeps_all: bool,
     directory: PathBuf,
     file: FullOutput,
+    /// NUL stays as it is.
+    keeps_nul: bool,
 }
 
 enum FullOutput {
@@ -67,7 +69,22 @@ impl Capture {
     pub fn new(cap: usize, directory: &Path) -> Self {
         let (head, tail) = (Vec::new(), VecDeque::new());
         let (half, directory) = (cap / 2, directory.into());
-        Self { half, head, tail, total: 0, taken: 0, keeps_all: false, directory, file: FullOutput::NotNeeded }
+        Self {
+            half,
+            head,
+            tail,
+            total: 0,
+            taken: 0,
+            keeps_all: false,
+            directory,
+            file: FullOutput::NotNeeded,
+            keeps_nul: false,
+        }
+    }
+
+    /// The output is for the program itself, which reads NUL.
+    pub fn for_program(cap: usize, directory: &Path) -> Self {
+        Self { keeps_nul: true, ..Self::new(cap, directory) }
     }
 
     /// The output is taken in parts, each of about `cap` bytes at most; all of it is in a file.
@@ -106,15 +123,15 @@ impl Capture {
         let is_whole = self.total == (self.head.len() + self.tail.len()) as u64;
         let tail: Vec<u8> = self.tail.iter().copied().collect();
         if is_whole {
-            let all = characters(&[self.head.as_slice(), &tail].concat());
+            let all = characters(&[self.head.as_slice(), &tail].concat(), self.keeps_nul);
             if length(&all) <= 2 * self.half {
                 return text(&all);
             }
             self.open();
             return self.truncated(&all, &all);
         }
-        let head = characters(without_cut_end(&self.head));
-        let tail = characters(without_cut_start(&tail));
+        let head = characters(without_cut_end(&self.head), self.keeps_nul);
+        let tail = characters(without_cut_start(&tail), self.keeps_nul);
         self.truncated(&head, &tail)
     }
 
@@ -205,11 +222,11 @@ struct Character {
     raw: usize,
 }
 
-/// Decodes UTF-8. Invalid bytes become U+FFFD, and so does NUL, which some providers refuse.
-fn characters(bytes: &[u8]) -> Vec<Character> {
+/// Decodes UTF-8. Invalid bytes become U+FFFD, and so does NUL, which some providers refuse, unless it is kept.
+fn characters(bytes: &[u8], keeps_nul: bool) -> Vec<Character> {
     let mut all = Vec::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        let shown = |c| if c == '\0' { char::REPLACEMENT_CHARACTER } else { c };
+        let shown = |c| if c == '\0' && !keeps_nul { char::REPLACEMENT_CHARACTER } else { c };
         all.extend(chunk.valid().chars().map(|c| Character { shown: shown(c), raw: c.len_utf8() }));
         if !chunk.invalid().is_empty() {
             all.push(Character { shown: char::REPLACEMENT_CHARACTER, raw: chunk.invalid().len() });

@@ -1,6 +1,7 @@
-//! Runs the command that says whether an agent's work is done: in its directory and in the sandbox, for a model may have
+//! Runs a command of the person, such as the tests, in a directory in which agents work: in the sandbox, for a model may have
 //! written what it runs.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::capture::Capture;
@@ -15,19 +16,24 @@ const MAX_OUTPUT: usize = 8 << 10;
 
 /// How the command ended.
 pub struct Checked {
-    /// Why the work is not done; `None` if the command has succeeded.
+    /// `None` if the command has succeeded.
     pub failure: Option<String>,
     pub output: String,
 }
 
-/// Runs the command.
+/// Runs the command in the directory of an environment, or in a worktree.
 ///
 /// # Errors
 /// It could not be run in a sandbox.
-pub fn check(words: &[String], env: &Environment, job: &Job) -> Outcome<Checked> {
+pub fn check(words: &[String], worktree: Option<&Path>, env: &Environment, job: &Job) -> Outcome<Checked> {
+    if !env.is_sandboxed() {
+        return Err("commands are not sandboxed here (polylogue doctor says why)".into());
+    }
     let arguments: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut capture = Capture::new(MAX_OUTPUT, &env.output_directory);
-    let program = Program { promised: env.promise(), ..Program::new(&arguments, &env.working_directory) };
+    let directory = worktree.unwrap_or(&env.working_directory);
+    let promised = if worktree.is_some() { env.sandbox.promise(directory) } else { env.promise() };
+    let program = Program { promised, workspace: worktree, ..Program::new(&arguments, directory) };
     let outcome = command::run(&program, env, &mut capture, TIME_LIMIT, job).map_err(|error| reason(&error))?;
     let failure = match outcome.ending {
         Ending::Exited(Some(0)) => None,

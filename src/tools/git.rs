@@ -110,6 +110,16 @@ impl<'a> Git<'a> {
 
     /// The output of git without the last line end.
     pub(super) fn run(&self, directory: &Path, arguments: &[&str]) -> Result<String, String> {
+        self.run_with_input(directory, arguments, None)
+    }
+
+    /// The same, with a standard input.
+    pub(super) fn run_with_input(
+        &self,
+        directory: &Path,
+        arguments: &[&str],
+        input: Option<&[u8]>,
+    ) -> Result<String, String> {
         if self.job.is_cancelled() {
             return Err("interrupted".into());
         }
@@ -117,10 +127,10 @@ impl<'a> Git<'a> {
         let variables: Vec<&str> = self.variables.iter().map(String::as_str).collect();
         let hooks: &[&str] = if self.runs_hooks { &[] } else { &NO_HOOKS };
         let arguments = [&ENV[..], &variables, &GIT, hooks, &filters, arguments].concat();
-        let mut capture = Capture::new(self.max_output, &self.env.output_directory);
+        let mut capture = Capture::for_program(self.max_output, &self.env.output_directory);
         let (workspace, writable) = (Some(&*self.workspace), &*self.writable);
         // Git itself runs without a sandbox if there is none: nothing is promised.
-        let program = Program { workspace, writable, is_git: true, ..Program::new(&arguments, directory) };
+        let program = Program { workspace, writable, input, is_git: true, ..Program::new(&arguments, directory) };
         let outcome = command::run(&program, self.env, &mut capture, TIME_LIMIT, self.job)
             .map_err(|error| format!("cannot start git: {}", reason(&error)))?;
         let output = capture.finish().trim_end_matches('\n').to_owned();

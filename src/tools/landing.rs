@@ -7,20 +7,27 @@
 //!                                  the branch goes on to the new commit, with the files where it is checked out
 //! ```
 //!
+//! In a queue, the command that says whether work is done runs on the new commit first.
+//!
 //! The files of a person are touched only by the last step, which git refuses if one of them would be overwritten. No
 //! program that the repository names is run, except, on the person's request, its hooks for the commit of uncommitted
 //! changes; if it needs other programs, the person is told to merge.
+
+mod recovery;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use super::done::{self, Checked};
 use super::git::Git;
-use super::worktree::{Left, branch_of};
+use super::worktree::{Left, branch_of, equip};
 use super::{Environment, Job, Outcome};
-use crate::base::text::counted;
-use crate::domain::file_change::{LandMethod, LandRequest};
+use crate::base::text::{self, counted};
+use crate::domain::file_change::{LandMethod, LandRequest, Landed};
 use crate::sandbox;
+
+pub use recovery::{interrupted, recover};
 
 /// Settings that would run programs, change more than asked for, or ask.
 const PLAIN: [&str; 20] = [
@@ -52,12 +59,15 @@ const UNDER_WAY: [&str; 5] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "
 /// The hooks of a commit (githooks(5)).
 const HOOKS: [&str; 3] = ["pre-commit", "prepare-commit-msg", "commit-msg"];
 
+/// Begins the names of the worktrees in which branches are combined.
+pub const LANDING: &str = ".landing-";
+/// The last lines of the output of a check that has failed.
+const MOST_LINES: usize = 10;
 /// Maximum files named in a message.
 const MOST_NAMED: usize = 10;
 
-/// Lands the worktree at `root`. The result is a message for the person. After an error nothing
-/// was landed.
-pub fn land(root: &Path, request: &LandRequest, env: &Environment, job: &Job) -> Outcome<String> {
+/// Lands the worktree at `root`. After an error nothing was landed.
+pub fn land(root: &Path, request: &LandRequest, env: &Environment, job: &Job) -> Outcome<Landed> {
     Landing::prepare(root, env, job)?.land(request)
 }
 
@@ -103,7 +113,7 @@ impl<'a> Landing<'a> {
         Ok(Self { root, git, common, target, checkout })
     }
 
-    fn land(&self, request: &LandRequest) -> Outcome<String> {
+    fn land(&self, request: &LandRequest) -> Outcome<Landed> {
         let (target, branch) = (&self.target, branch_of(self.root));
         let old =
             self.run(self.root, &["rev-parse", "--verify", "--quiet", &format!("refs/heads/{target}^{{commit}}")]);
@@ -137,7 +147,7 @@ impl<'a> Landing<'a> {
                 "; the branch of the worktree was not moved there: {why}; git reset --keep {target} in it does that"
             ));
         }
-        Ok(text)
+        Ok(Landed { text, target: target.clone(), commits: (old, new) })
     }
 
     /// Commits uncommitted changes, or refuses. Returns an addition to the message.
@@ -225,8 +235,10 @@ impl<'a> Landing<'a> {
     /// Merges, rebases or squashes in a worktree that is removed afterwards, and returns the new commit.
     fn combine(&self, request: &LandRequest, old: &str, tip: &str) -> Outcome<String> {
         let name = self.root.file_name().unwrap_or_default().to_string_lossy();
-        let place = self.root.with_file_name(format!(".landing-{name}"));
+        let place = self.root.with_file_name(format!("{LANDING}{name}"));
         self.remove(&place);
+        // What a crash has left.
+        drop(self.run(self.root, &["worktree", "prune"]));
         let (from, branch) = (if request.method == LandMethod::Rebase { tip } else { old }, branch_of(self.root));
         let outcome = self
             .run(self.root, &["worktree", "add", "--quiet", "--detach", &place.to_string_lossy(), from])
@@ -243,7 +255,8 @@ impl<'a> Landing<'a> {
                     self.run(&place, &[&options[..], &["-m", &message, tip]].concat())
                 }
             })
-            .and_then(|_| self.run(&place, &["rev-parse", "HEAD"]))
+            .and_then(|_| self.run(&place, &["rev-parse", "HEAD"]));
+        let outcome = outcome
             .map_err(|why| {
                 let conflicts = self.run(&place, &["diff", "--name-only", "--diff-filter=U"]).unwrap_or_default();
                 match conflicts.as_str() {
@@ -257,9 +270,62 @@ impl<'a> Landing<'a> {
                         self.root.display()
                     ),
                 }
-            });
+            })
+            .and_then(|new| self.check(&place, request, tip).map(|()| new));
         self.remove(&place);
         outcome
+    }
+
+    /// Fails if the command that was asked for fails at `place`, where the result is checked out.
+    fn check(&self, place: &Path, request: &LandRequest, tip: &str) -> Outcome<()> {
+        if request.check.is_empty() {
+            return Ok(());
+        }
+        let command = request.check.join(" ");
+        let checkout = self.checkout.as_deref().unwrap_or(self.root);
+        let failures = equip(checkout, place, &request.extras, &self.git);
+        let Checked { failure: Some(why), output } = self.run_check(place, request)? else { return Ok(()) };
+        let whose = self.find_cause(place, request, tip);
+        let output = text::last_lines(&output, MOST_LINES).join("\n");
+        let parts = [output, failures].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n");
+        Err(format!("{command} fails on {} with it ({why}){whose}, nothing was landed:\n{parts}", self.target))
+    }
+
+    fn run_check(&self, place: &Path, request: &LandRequest) -> Outcome<Checked> {
+        done::check(&request.check, Some(place), self.git.env, self.git.job)
+    }
+
+    /// Which of the landings before it makes the command fail: the first one after which it fails together with this work.
+    fn find_cause(&self, place: &Path, request: &LandRequest, tip: &str) -> String {
+        let before: Vec<&(Landed, String)> =
+            request.before.iter().filter(|(landed, _)| landed.target == self.target).collect();
+        let Some((first, _)) = before.first() else { return String::new() };
+        // `None`: it does not merge there.
+        let passes_at = |commit: &str| {
+            self.run(place, &["checkout", "--quiet", "--force", "--detach", commit]).ok()?;
+            let merged =
+                self.run(place, &["merge", "--quiet", "--no-ff", "--no-commit", "--no-verify-signatures", tip]);
+            let passes =
+                merged.and_then(|_| self.run_check(place, request)).ok().map(|checked| checked.failure.is_none());
+            drop(self.run(place, &["reset", "--quiet", "--hard"]));
+            passes
+        };
+        match passes_at(&first.commits.0) {
+            Some(true) => {}
+            Some(false) => return ", also without what landed before it".to_owned(),
+            None => return String::new(),
+        }
+        // After `low` landings it passes, after `high` it fails.
+        let (mut low, mut high) = (0, before.len());
+        while high - low > 1 {
+            let middle = usize::midpoint(low, high);
+            match passes_at(&before[middle - 1].0.commits.1) {
+                Some(true) => low = middle,
+                Some(false) => high = middle,
+                None => return String::new(),
+            }
+        }
+        format!(", but not without what {} has landed", before[high - 1].1)
     }
 
     fn remove(&self, place: &Path) {
@@ -284,10 +350,14 @@ impl<'a> Landing<'a> {
             return Err(format!("{}: untracked files would be overwritten:\n{in_the_way}", checkout.display()));
         }
         let git = Git::at(checkout, &self.common, self.git.env, self.git.job);
+        recovery::begin(self.root, checkout, old, new)?;
         let arguments = ["merge", "--quiet", "--ff-only", "--no-overwrite-ignore", "--no-verify-signatures", new];
-        git.run(checkout, &plain(&arguments))
-            .map(drop)
-            .map_err(|why| format!("{target} stays as it was in {}: {why}", checkout.display()))
+        let moved = git.run(checkout, &plain(&arguments)).map(drop);
+        match &moved {
+            Ok(()) => recovery::end(self.root),
+            Err(_) => self.take_back(),
+        }
+        moved.map_err(|why| format!("{target} stays as it was in {}: {why}", checkout.display()))
     }
 
     fn run(&self, directory: &Path, arguments: &[&str]) -> Outcome<String> {

@@ -12,6 +12,7 @@ mod bash;
 pub mod branch_diff;
 pub mod capture;
 mod command;
+pub mod conflicts;
 #[allow(missing_docs)]
 pub mod definitions;
 pub(crate) mod diff;

@@ -13,20 +13,24 @@
 use std::fs::{self, DirBuilder};
 use std::io::Read as _;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
+use super::done::{Checked, check};
 use super::file_access::reason;
 use super::git::Git;
 use super::{Environment, Job, Outcome};
-use crate::base::beneath::read_followed;
-use crate::base::file;
+use crate::base::beneath::{copy, read_followed};
+use crate::base::{file, text};
+use crate::domain::file_change::WorktreeExtras;
 
 /// The beginning of a pointer (git-lfs, docs/spec.md).
 const POINTER: &[u8; 42] = b"version https://git-lfs.github.com/spec/v1";
 /// Maximum files that are checked.
 const MOST_POINTERS: usize = 20;
 /// Who makes a commit that only keeps something: the person need not have a name.
-const IDENTITY: [&str; 4] = ["-c", "user.name=polylogue", "-c", "user.email=polylogue@localhost"];
+pub(super) const IDENTITY: [&str; 4] = ["-c", "user.name=polylogue", "-c", "user.email=polylogue@localhost"];
+/// The last lines of the output of a set-up command that has failed.
+const MOST_LINES: usize = 10;
 /// Maximum submodules named in a message.
 const MOST_NAMED: usize = 5;
 
@@ -90,8 +94,12 @@ impl Left {
 
 /// Where is written what [`Left`] has.
 fn left_file(root: &Path) -> PathBuf {
-    let (worktrees, name) = (root.parent().unwrap_or(root), root.file_name().unwrap_or_default());
-    worktrees.with_file_name("worktree-branches").join(name)
+    notes(root).join(root.file_name().unwrap_or_default())
+}
+
+/// The directory of what is noted about worktrees, beside that of the worktrees.
+pub(super) fn notes(root: &Path) -> PathBuf {
+    root.parent().unwrap_or(root).with_file_name("worktree-branches")
 }
 
 /// Forgets the origin of a removed worktree.
@@ -112,7 +120,13 @@ pub enum AddedWorktree {
 }
 
 /// Adds a worktree at `root` of the repository that contains `directory`. After an error there is none.
-pub fn add(directory: &Path, root: &Path, env: &Environment, job: &Job) -> Outcome<AddedWorktree> {
+pub fn add(
+    directory: &Path,
+    root: &Path,
+    extras: &WorktreeExtras,
+    env: &Environment,
+    job: &Job,
+) -> Outcome<AddedWorktree> {
     let git = Git::beside(directory, root, env, job).without_filters(directory)?;
     let prefix = prefix_in_repository(directory, &git)?;
     let branch = branch_of(root);
@@ -128,12 +142,73 @@ pub fn add(directory: &Path, root: &Path, env: &Environment, job: &Job) -> Outco
         Ok(_) if !git.job.is_cancelled() => {
             let inside = Some(root.join(prefix)).filter(|inside| inside.is_dir());
             let inside = inside.unwrap_or(root.into());
-            Ok(AddedWorktree::Added { directory: inside, incomplete: incomplete(root, &git) })
+            let missing = incomplete(root, &git);
+            let failures = equip(directory, root, extras, &git);
+            if job.is_cancelled() {
+                undo(directory, root, git.env);
+                return Err("interrupted".into());
+            }
+            let incomplete = [missing, failures].into_iter().filter(|part| !part.is_empty());
+            Ok(AddedWorktree::Added { directory: inside, incomplete: incomplete.collect::<Vec<_>>().join("\n") })
         }
         outcome => {
             undo(directory, root, git.env);
             Err(outcome.err().unwrap_or("interrupted".into()))
         }
+    }
+}
+
+/// Gives a new worktree what it gets besides a checkout, from the repository around `directory`. Returns what failed, for the
+/// person; empty if nothing did.
+pub(super) fn equip(directory: &Path, root: &Path, extras: &WorktreeExtras, git: &Git) -> String {
+    let parts = [copy_files(directory, root, &extras.copy, git), set_up(root, &extras.setup, git)];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// The most bytes of a file that is copied to a new worktree.
+const MAX_COPIED: u64 = 64 << 20;
+
+/// Copies files that git does not track from the repository. Returns what could not be copied, for the person.
+fn copy_files(directory: &Path, root: &Path, names: &[String], git: &Git) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let top = match git.run(directory, &["rev-parse", "--show-toplevel"]) {
+        Ok(top) => PathBuf::from(top),
+        Err(why) => return format!("no file was copied: {why}"),
+    };
+    let copied = |name: &String| {
+        let relative = Path::new(name);
+        if !relative.components().all(|part| matches!(part, Component::Normal(_))) {
+            return Err(format!("{name}: not a path in the repository"));
+        }
+        let to = root.join(relative);
+        if to.symlink_metadata().is_ok() {
+            return Ok(());
+        }
+        let parent = to.parent().filter(|parent| parent.is_dir()).map(Path::to_owned);
+        let made = parent.map_or_else(|| fs::create_dir_all(to.parent().unwrap_or(root)), |_| Ok(()));
+        let found = top.join(relative);
+        made.and_then(|()| copy(&found, &to, MAX_COPIED))
+            .and_then(|()| fs::set_permissions(&to, fs::metadata(&found)?.permissions()))
+            .map_err(|error| format!("{name}: {}", reason(&error)))
+    };
+    let failures: Vec<String> = names.iter().filter_map(|name| copied(name).err()).collect();
+    if failures.is_empty() { String::new() } else { format!("not copied: {}", failures.join("; ")) }
+}
+
+/// Runs the command that sets a new worktree up. Returns why it failed, for the person.
+fn set_up(root: &Path, words: &[String], git: &Git) -> String {
+    if words.is_empty() || git.job.is_cancelled() {
+        return String::new();
+    }
+    let command = words.join(" ");
+    match check(words, Some(root), git.env, git.job) {
+        Ok(Checked { failure: None, .. }) => String::new(),
+        Ok(Checked { failure: Some(why), output }) => {
+            format!("{command} failed ({why}):\n{}", text::last_lines(&output, MOST_LINES).join("\n"))
+        }
+        Err(why) => format!("{command} was not run: {why}"),
     }
 }
 

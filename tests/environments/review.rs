@@ -9,7 +9,7 @@ use crate::support::internals::{Body, Probe as _, WakeReason};
 use crate::support::scene::assert_shows;
 
 /// An agent in a repository that has a name for commits.
-fn in_repository() -> Option<(Harness, PathBuf)> {
+pub(super) fn in_repository() -> Option<(Harness, PathBuf)> {
     let mut app = app_with_repository()?;
     let repo = fs::canonicalize(app.directory().join("repo")).expect("a repository");
     git(&repo, &["config", "user.name", "test"]);
@@ -42,7 +42,7 @@ fn open(app: &mut Harness) {
     app.turn_until("compared", |app| app.screen_text().contains("src/long"));
 }
 
-fn wait_for_text(app: &mut Harness, expected: &str) {
+pub(super) fn wait_for_text(app: &mut Harness, expected: &str) {
     let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     app.turn_until(expected, |app| words(app.screen_text()).contains(expected));
 }

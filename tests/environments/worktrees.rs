@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use polylogue::config::{Hook, Rules};
+use polylogue::config::{Hook, Rules, WorktreeSettings};
 use polylogue::{AgentId, Change};
 use rustix::fs::OFlags;
 use serde_json::json;
@@ -58,10 +58,11 @@ fn branches(app: &Harness) -> String {
     git(&app.directory().join("repo"), &["branch", "--list", "polylogue/*"])
 }
 
-/// The worktrees that are on the disk.
+/// The worktrees that are on the disk, and what is beside them, but for what the conflict radar needs as long as it runs.
 pub(super) fn worktrees(app: &Harness) -> Vec<PathBuf> {
     let listed = fs::read_dir(app.data().join("worktrees")).into_iter().flatten();
-    listed.flatten().map(|entry| entry.path()).collect()
+    let paths = listed.flatten().map(|entry| entry.path());
+    paths.filter(|path| !path.to_string_lossy().contains("-survey-")).collect()
 }
 
 /// A child in a worktree, and its directory.
@@ -168,6 +169,32 @@ fn a_fork_gets_a_worktree_and_a_branch_that_are_called_as_it_is() {
     assert_eq!(place(&app, json), "repo:json/src");
     app.turn_until("git has nothing to do", |app| app.timeout().why == WakeReason::Nothing);
     assert_eq!(worktrees(&app).len(), 5);
+}
+
+#[test]
+fn a_new_conversation_gets_a_worktree_too_and_what_the_configuration_adds_to_it() {
+    if !is_there() {
+        return;
+    }
+    let setup = ["sh", "-c", "cat .env > installed"].map(str::to_owned).to_vec();
+    let copy = vec![".env".to_owned(), "missing".to_owned(), "../outside".to_owned()];
+    let worktree = WorktreeSettings { setup, copy, ..WorktreeSettings::default() };
+    let mut app = Harness::new(Plan { real_time: true, worktree, size: Some((120, 40)), ..Plan::default() });
+    let repo = app.directory().join("repo");
+    make_repository(&repo);
+    fs::write(repo.join(".env"), "SECRET=1\n").expect("a file");
+    app.enter("/env coding@repo");
+    app.say(1, "hello");
+    app.turn_until_idle();
+    app.enter("/new --worktree --stay --name fresh");
+    app.turn_until("a child", |app| app.repl.roster().len() == 3);
+    assert_eq!(app.focus(), 1);
+    let child = app.agent(2);
+    assert_eq!((child.identity.name.as_deref(), child.inputs.history.is_none()), (Some("fresh"), true));
+    let root = child.inputs.environment.worktree.clone().expect("a worktree");
+    assert_eq!(fs::read_to_string(root.join("installed")).expect("the command ran"), "SECRET=1\n");
+    app.switch(2);
+    assert_shows(&mut app, "not copied: missing: no such file or directory; ../outside: not a path in the repository");
 }
 
 #[test]

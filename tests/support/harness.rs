@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use polylogue::config::{
     AgentDefinition, Catalog, CustomCommand, DisplaySettings, DoneSettings, Endpoint, EnvironmentEntry, Hook,
     McpServer, ModelFacts, Network, Policy, ProviderEntry, Rules, SandboxSettings, Settings, Thinking, TreeLimits,
-    UserToolEntry,
+    UserToolEntry, WorktreeSettings,
 };
 use polylogue::{AgentId, Change, Clock, Config, Decision, Fork, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
@@ -100,6 +100,8 @@ pub struct Plan {
     pub keep_days: u32,
     /// Whether an agent is done.
     pub done: DoneSettings,
+    /// What new worktrees get.
+    pub worktree: WorktreeSettings,
     /// The model that makes titles.
     pub title_model: Option<String>,
     /// Where `ssh` and `podman` are looked for.
@@ -143,6 +145,7 @@ impl Default for Plan {
             tree_limits: TreeLimits::default(),
             keep_days: 0,
             done: DoneSettings::default(),
+            worktree: WorktreeSettings::default(),
             title_model: None,
             program_path: None,
             disk: None,
@@ -232,6 +235,7 @@ impl Plan {
             tree_limits: self.tree_limits,
             keep_days: self.keep_days,
             done: self.done.clone(),
+            worktree: self.worktree.clone(),
             title_model: self.title_model.clone(),
             program_path: self.program_path.clone(),
             ..Config::default()

@@ -50,8 +50,9 @@ pub struct Opened {
     pub variables: Vec<String>,
 }
 
-const TABLES: [&str; 16] = [
+const TABLES: [&str; 17] = [
     "done",
+    "worktree",
     "history",
     "fallback",
     "providers",
@@ -102,7 +103,7 @@ pub fn read(reader: &mut FileReader<'_>) -> Layer {
                 reader.warn(&entry, "ignored: a project cannot allow anything; set it in your own configuration");
             }
             project_rules::TABLE => layer.project_rules = projects(reader, &entry),
-            "done" | "history" | "limits" | "team" | "display" | "theme" => {
+            "done" | "worktree" | "history" | "limits" | "team" | "display" | "theme" => {
                 for inner in reader.table(&entry) {
                     setting(reader, &inner, &mut layer);
                 }

@@ -32,7 +32,7 @@ pub fn network(value: &Value) -> Option<Network> {
     }
 }
 
-pub fn program(value: &Value) -> Option<Vec<String>> {
+pub fn words(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Texts(words) => Some(words.clone()).filter(|words| words.first().is_some_and(|word| !word.is_empty())),
         other => other.text().filter(|text| !text.contains(' ')).map(|text| vec![text.to_owned()]),

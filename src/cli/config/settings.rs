@@ -86,8 +86,8 @@ pub enum Kind {
     Limit(LimitName),
     /// The fields of the status line.
     Fields(fn(&mut Config) -> &mut Vec<StatusField>),
-    /// A program and its arguments.
-    Program(fn(&mut Config) -> &mut Vec<String>),
+    /// A list of words, such as a program and its arguments.
+    Words(fn(&mut Config) -> &mut Vec<String>),
     /// A colour of the theme.
     Color(Color),
 }
@@ -209,15 +209,30 @@ pub const SETTINGS: &[Setting] = &[
         files: Files::Stricter("off"),
         kind: Kind::Network(|config| &mut config.sandbox.network),
     },
-    display(
+    setting(
         "done.command",
         "Program that says whether an agent that has changed files is done, run in its directory and in the sandbox",
-        Kind::Program(|config| &mut config.done.command),
+        Kind::Words(|config| &mut config.done.command),
     ),
     display(
         "done.attempts",
         "How often its failure goes back to the agent, before you are asked",
         Kind::Count(|config| &mut config.done.attempts, 0),
+    ),
+    setting(
+        "worktree.setup",
+        "Program that is run once in a new worktree, in the sandbox, before its agent begins",
+        Kind::Words(|config| &mut config.worktree.setup),
+    ),
+    setting(
+        "worktree.copy",
+        "Untracked files of the repository that a new worktree gets, such as .env",
+        Kind::Words(|config| &mut config.worktree.copy),
+    ),
+    setting(
+        "worktree.tell_conflicts",
+        "Tell models with what the changes in their worktree conflict",
+        Kind::Bool(|config| &mut config.worktree.tells_conflicts),
     ),
     setting(
         "limits.stall_timeout",
@@ -330,7 +345,7 @@ pub const SETTINGS: &[Setting] = &[
     display(
         "display.notify_command",
         "Program that is run then; the text is its last argument",
-        Kind::Program(|config| &mut config.display.notify_command),
+        Kind::Words(|config| &mut config.display.notify_command),
     ),
     display("display.mouse", "Scroll and select with the mouse", Kind::Bool(|config| &mut config.display.mouse)),
     Setting {
@@ -472,7 +487,7 @@ impl Setting {
             Kind::Network(field) => *field(config) = parse::network(value)?,
             Kind::Limit(name) => config.tree_limits[*name] = parse::most(value, *name)?,
             Kind::Fields(field) => *field(config) = parse::fields(value)?,
-            Kind::Program(field) => *field(config) = parse::program(value)?,
+            Kind::Words(field) => *field(config) = parse::words(value)?,
             Kind::Color(color) => config.display.theme.set(*color, parse::paint(value)?),
             Kind::Fraction(field) => {
                 *field(config) = value.number().filter(|number| (0.0..=1.0).contains(number))?;
@@ -540,7 +555,7 @@ impl Setting {
             Kind::Name(field, _) => format!("{:?}", field(config)),
             Kind::Network(field) => field(config).to_toml(),
             Kind::Fraction(field) => field(config).to_string(),
-            Kind::Program(field) => format!("{:?}", Some(field(config)).filter(|words| !words.is_empty())?),
+            Kind::Words(field) => format!("{:?}", Some(field(config)).filter(|words| !words.is_empty())?),
             Kind::Color(color) => format!("{:?}", config.display.theme.get(*color)?.to_string()),
             Kind::Fields(field) => {
                 let names: Vec<String> = field(config).iter().map(|field| format!("{:?}", field.name())).collect();
@@ -570,7 +585,7 @@ impl Kind {
             Self::Percent(_) => "a whole number from 0 to 100".into(),
             Self::Fraction(_) => "a number from 0 to 1".into(),
             Self::Limit(_) => format!("a number from 0, or {NO_LIMIT:?}"),
-            Self::Program(_) => "a program, or a list of a program and its arguments".into(),
+            Self::Words(_) => "a word, or a list of words, such as a program and its arguments".into(),
             Self::Color(_) => {
                 "default, black, red, green, yellow, blue, magenta, cyan, white, bright- and one of them, a number up to 255, \
                  or \"#rrggbb\""

@@ -50,7 +50,7 @@ impl Component for Mcp {
             Event::CommandsEnded { client } => self.undeclare(core, *client),
             Event::Interrupted { agent, .. } => {
                 self.held.remove(agent);
-                self.interrupt(*agent);
+                self.interrupt(core, *agent);
                 self.is_due |= self.servers.values().any(|server| !server.calls.is_empty());
             }
             _ => {}
@@ -89,7 +89,7 @@ impl Component for Mcp {
     }
 
     /// Takes back the person's messages that wait for resources.
-    fn interrupt(&mut self, agent: AgentId) -> bool {
+    fn interrupt(&mut self, _: &mut Core, agent: AgentId) -> bool {
         let is_any = self.readings.interrupt(agent);
         self.is_due |= is_any;
         is_any

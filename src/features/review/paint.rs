@@ -127,7 +127,7 @@ impl ReviewView {
     }
 
     fn hints(&self) -> &'static str {
-        "j k hunk  J K file  c comment  s send comments  x revert  l land  m merge  D discard  [ ] agent  Enter go  Esc back"
+        "j k hunk  J K file  c comment  s send comments  x revert  l land  A land all  m merge  D discard  [ ] agent  Enter go  Esc back"
     }
 
     /// The marked file and hunk.

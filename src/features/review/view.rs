@@ -12,7 +12,7 @@ use crate::base::id::{AgentId, MessageId};
 use crate::base::job::JobThread;
 use crate::domain::change::{Change, FileJob, ViewName};
 use crate::domain::diff::{FileDiff, hunk};
-use crate::domain::file_change::{LandMethod, LandRequest};
+use crate::domain::file_change::{LandAll, LandMethod, LandRequest};
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::{Core, file_steps};
 use crate::repl::terminals::views::{List, Painter, Pane, ViewAct, ViewContent, ViewContext};
@@ -39,6 +39,8 @@ pub(super) struct ReviewView {
     asked: Option<Asked>,
     /// `D` was pressed: a second time discards.
     discards: bool,
+    /// `A` was pressed: a second time lands the work of all agents.
+    lands_all: bool,
     /// A key that leaves was pressed while there were comments.
     leaves: bool,
     /// The agents that can be reviewed, in the order of the roster.
@@ -87,6 +89,7 @@ impl ReviewView {
             comments: Vec::new(),
             asked: None,
             discards: false,
+            lands_all: false,
             leaves: false,
             drawn: Cell::new(0),
             others: Vec::new(),
@@ -225,8 +228,26 @@ impl ReviewView {
 
     fn land(&self, message: &str) -> ViewAct {
         let commit = Some(message.trim()).filter(|message| !message.is_empty()).map(str::to_owned);
-        let request = LandRequest { method: LandMethod::Merge, commit, verifies: false, kills_agent_after: false };
+        let request = LandRequest { commit, ..LandRequest::default() };
         ViewAct::Changes(vec![(self.agent, Change::Files(FileJob::Land { agent: self.agent, request }))])
+    }
+
+    /// Lands the work of all agents, when the key was pressed twice.
+    fn land_all(&mut self, core: &Core, was_asked: bool) -> ViewAct {
+        let check = !core.config().done.command.is_empty();
+        self.lands_all = !was_asked;
+        match (was_asked, check) {
+            (true, _) => {
+                let how = LandAll { method: LandMethod::Rebase, only_committed: false };
+                ViewAct::Changes(vec![(self.agent, Change::Files(FileJob::LandAll(how)))])
+            }
+            (false, true) => {
+                ViewAct::Notice("A again lands the work of all agents, each if your [done] command succeeds")
+            }
+            (false, false) => {
+                ViewAct::Notice("A again lands the work of all agents, unchecked: there is no [done] command")
+            }
+        }
     }
 
     /// Has the agent merge what was landed meanwhile.
@@ -317,6 +338,7 @@ impl ViewContent for ReviewView {
 
     fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
         let (discards, leaves) = (std::mem::take(&mut self.discards), std::mem::take(&mut self.leaves));
+        let lands_all = std::mem::take(&mut self.lands_all);
         let Key::Press(code, modifiers) = key else {
             if let Key::Wheel(notches) = key {
                 self.scroll(isize::try_from(*notches).unwrap_or(0) * 3);
@@ -345,6 +367,7 @@ impl ViewContent for ReviewView {
             KeyCode::Char('C') => self.comments.clear(),
             KeyCode::Char('s') => return self.send_comments(core),
             KeyCode::Char('l') => return self.begin_landing(core),
+            KeyCode::Char('A') => return self.land_all(core, lands_all),
             KeyCode::Char('m') => return self.merge(core),
             KeyCode::Char('x') => return self.revert_hunk(),
             KeyCode::Char('D') => return self.discard(discards),

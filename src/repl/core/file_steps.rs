@@ -1,6 +1,7 @@
 //! What tool calls changed in files: from the journals of the tools into the store.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
@@ -8,7 +9,9 @@ use crate::domain::file_change::FileStep;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
+use crate::repl::event::Event;
 use crate::team::changes::{ChangeSource, changed_files, not_shown};
+use crate::tools::Environment;
 use crate::tools::snapshots::Snapshots;
 
 /// The copies of files before their changes.
@@ -19,6 +22,7 @@ pub(in crate::repl) fn snapshots(core: &mut Core) -> Result<Snapshots> {
 
 /// Stores the changes of a tool call. Until that succeeds, they stay in the journal.
 pub(in crate::repl) fn keep_step(core: &mut Core, step: &FileStep) {
+    core.emit(Event::FilesChanged { agent: step.agent });
     match core.store.keep_file_step(step, None) {
         Ok(()) => {
             if let Ok(snapshots) = snapshots(core) {
@@ -34,7 +38,7 @@ pub(in crate::repl) fn keep_step(core: &mut Core, step: &FileStep) {
 
 /// Tells the model which files changed, unless it is working: then it notices, because it has to read them again. An archived
 /// agent reads it when it is back; a killed one is not told.
-pub(in crate::repl) fn tell_model(core: &mut Core, agent: AgentId, text: Option<String>) {
+pub(crate) fn tell_model(core: &mut Core, agent: AgentId, text: Option<String>) {
     let Some(text) = text else { return };
     if core.roster.get(agent).is_none() {
         let _ = core.store.append(agent, vec![Body::System(text)], core.clock.unix_ms());
@@ -54,12 +58,17 @@ pub(in crate::repl) fn worktree_of(core: &Core, agent: AgentId) -> Option<PathBu
     core.factory.environments.worktree_around(Path::new(&directory)).filter(|root| root.exists())
 }
 
+/// The environment in which git runs for the program itself.
+pub(crate) fn environment_of_git(core: &mut Core) -> Arc<Environment> {
+    core.factory.environments.usual().environment
+}
+
 /// What is needed to find out what an agent has changed.
 pub(crate) fn changes_of(core: &mut Core, agent: AgentId) -> Result<ChangeSource> {
     let worktree = worktree_of(core, agent);
     let kept = snapshots(core);
     let snapshots = if worktree.is_some() { kept.ok() } else { Some(kept?) };
-    let environment = core.factory.environments.usual().environment;
+    let environment = environment_of_git(core);
     Ok(ChangeSource {
         label: core.roster.label_of(agent),
         worktree: worktree.map(|root| (root, environment)),

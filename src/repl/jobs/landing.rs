@@ -25,12 +25,12 @@ impl Jobs {
         request: LandRequest,
     ) -> Result<()> {
         let root = self.own_worktree(core, agent)?;
-        let environment = core.factory_mut().environments.usual().environment;
+        let environment = file_steps::environment_of_git(core);
         let (line, kills_agent_after) = (line_of(core, shown_at, agent, &request), request.kills_agent_after);
         let (task, there) = ((Kind::Land, agent, Some(root.clone())), root.clone());
         let work = move |job: &Job| landing::land(&there, &request, &environment, job);
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
-            let mut outcome = outcome.map_err(Error::usage);
+            let mut outcome = outcome.map(|landed| landed.text).map_err(Error::usage);
             let ends = outcome.is_ok() && kills_agent_after;
             let shown_at = if ends { survivor(core, shown_at, &[agent]) } else { shown_at };
             if ends {
@@ -54,7 +54,7 @@ impl Jobs {
             ));
         }
         let shown_at = survivor(core, shown_at, &at);
-        let (environment, now) = (core.factory_mut().environments.usual().environment, core.clock().unix_ms());
+        let (environment, now) = (file_steps::environment_of_git(core), core.clock().unix_ms());
         at.into_iter().try_for_each(|there| core.kill(there, false))?;
         let (task, there) = ((Kind::Discard, agent, Some(root.clone())), root.clone());
         let work = move |job: &Job| worktree::discard(&there, now, &environment, job);
@@ -66,8 +66,25 @@ impl Jobs {
         })
     }
 
+    /// Completes or takes back landings that the end of an earlier process has interrupted.
+    pub(super) fn recover_landings(&mut self, core: &mut Core, shown_at: AgentId) {
+        for root in core.factory().environments.interrupted_landings() {
+            let environment = file_steps::environment_of_git(core);
+            let (task, there) = ((Kind::Land, shown_at, Some(root.clone())), root);
+            let work = move |job: &Job| landing::recover(&there, &environment, job);
+            let begun = self.tasks.spawn(core, task, work, move |_, core, outcome| match outcome {
+                Ok(None) => {}
+                Ok(Some(text)) => core.note(shown_at, LineKind::Note, &text),
+                Err(why) => core.note(shown_at, LineKind::Error, &why),
+            });
+            if let Err(error) = begun {
+                core.note(shown_at, LineKind::Error, &error.message);
+            }
+        }
+    }
+
     /// The worktree of an agent. Fails while an agent is at work there, or while it is landed or discarded.
-    fn own_worktree(&self, core: &Core, agent: AgentId) -> Result<PathBuf> {
+    pub(super) fn own_worktree(&self, core: &Core, agent: AgentId) -> Result<PathBuf> {
         let label = core.roster().label_of(agent);
         let none = || {
             Error::usage(format!(
@@ -104,9 +121,10 @@ impl Jobs {
         })
     }
 
-    fn on_landed(&mut self, core: &mut Core, agent: AgentId, root: PathBuf, shown_at: AgentId) {
+    pub(super) fn on_landed(&mut self, core: &mut Core, agent: AgentId, root: PathBuf, shown_at: AgentId) {
         let text = "The user landed the commits of this worktree. Files may have changed, read them again before you edit them.";
         file_steps::tell_model(core, agent, Some(text.to_owned()));
+        core.emit(Event::FilesChanged { agent });
         if core.agent(agent).is_none() {
             // Nothing would be lost with it any more.
             self.release_worktree(root, shown_at);

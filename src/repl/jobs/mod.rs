@@ -8,6 +8,7 @@
 //!   /slice with summaries ──► one summary agent each ──all written──► child
 //!   the first exchange of a conversation ──► an agent of `title_model` ──► a title
 //!   /land, /diff of a worktree ──► git, on a thread ──► a note
+//!   /land --all ──► one landing after another, each on a thread ──► a note
 //!   /export ──► a thread reads the log and writes the file ──► a note
 //!   /undo ──► a thread brings files back ──► a note
 //!   a turn begins ──► a thread looks for skills ──► those of the next request
@@ -18,6 +19,7 @@
 
 mod compaction;
 mod export;
+mod land_queue;
 mod landing;
 mod parked;
 mod projects;
@@ -44,6 +46,7 @@ use crate::repl::core::{Core, agent_gone, remove};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
 use compaction::CompactionJob;
+use land_queue::LandQueue;
 pub(super) use parked::Parked;
 use projects::RemoteProjects;
 pub(super) use slice::StagedSlice;
@@ -65,6 +68,7 @@ pub(super) struct Jobs {
     compacted: Vec<AgentId>,
     tasks: Tasks,
     unused_worktrees: Vec<UnusedWorktree>,
+    land_queue: Option<LandQueue>,
     projects: RemoteProjects,
     /// The directory in which skills were looked for last, and when.
     last_skill_search: Option<(PathBuf, Moment)>,
@@ -79,6 +83,7 @@ impl Jobs {
         match job {
             FileJob::Undo { agent, request } => self.undo(core, origin, shown_at, agent, request),
             FileJob::Land { agent, request } => self.land(core, origin, shown_at, agent, request),
+            FileJob::LandAll(how) => self.land_all(core, origin, shown_at, how),
             FileJob::RevertHunk { agent, path, file, hunk } => {
                 self.revert_hunk(core, (origin, shown_at), agent, (path, *file, hunk))
             }
@@ -98,6 +103,9 @@ impl Jobs {
 
     /// Esc: stops the work for an agent and its own.
     pub(super) fn interrupt_turn(&mut self, core: &mut Core, agent: AgentId) -> Result<()> {
+        if self.stop_landing(core, agent) {
+            return Ok(());
+        }
         let was_idle = core.agent(agent).ok_or_else(agent_gone)?.state() == State::Idle;
         self.cancel(core, agent, was_idle);
         core.interrupt(agent, was_idle)

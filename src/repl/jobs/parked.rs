@@ -118,8 +118,12 @@ pub(super) fn spawn_fork(
     environment: Option<(Option<AgentId>, ResolvedEnvironment)>,
 ) -> Result<AgentId> {
     let is_idle = core.agent(agent).ok_or_else(agent_gone)?.state() == State::Idle;
-    let Fork { prompt, name, model, definition, includes_current, stays, place: _ } = fork;
-    let inherit = if includes_current || is_idle { Inherit::All } else { Inherit::BeforeTurn };
+    let Fork { prompt, name, model, definition, inherits_nothing, includes_current, stays, place: _ } = fork;
+    let inherit = match inherits_nothing {
+        true => Inherit::Nothing,
+        false if includes_current || is_idle => Inherit::All,
+        false => Inherit::BeforeTurn,
+    };
     let (id, environment) = environment.map_or((None, None), |(id, resolved)| (id, Some(resolved)));
     let spawn = Spawn { stays, id, environment, ..Spawn::new(agent, origin, inherit) };
     core.spawn(Spawn { prompt, name, model, definition, ..spawn })
@@ -132,7 +136,7 @@ fn line_of(change: &Change) -> Option<String> {
 
 /// The line that was typed for a fork.
 pub(super) fn typed_line(fork: &Fork) -> String {
-    let Fork { prompt, name, model, definition, includes_current, stays, place } = fork;
+    let Fork { prompt, name, model, definition, inherits_nothing, includes_current, stays, place } = fork;
     if let Some(ForkPlace::Environment(spec)) = place {
         return format!("/env {spec}");
     }
@@ -147,5 +151,5 @@ pub(super) fn typed_line(fork: &Fork) -> String {
         false => format!(" {prompt}"),
     });
     let arguments: String = [current, worktree, name, model, definition, stay, prompt].into_iter().flatten().collect();
-    format!("/fork{arguments}")
+    format!("/{}{arguments}", if *inherits_nothing { "new" } else { "fork" })
 }

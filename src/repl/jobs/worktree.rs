@@ -8,10 +8,11 @@ use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::change::{Change, Fork, ForkPlace};
 use crate::domain::environment::{EnvironmentSpec, WORKTREE};
+use crate::domain::file_change::WorktreeExtras;
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::drafts::return_refused;
-use crate::repl::core::file_steps::tell_model;
+use crate::repl::core::file_steps::{environment_of_git, tell_model};
 use crate::repl::core::{Core, agent_gone, remove};
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::parked::{spawn_fork, typed_line};
@@ -85,11 +86,13 @@ impl Jobs {
         let (id, environments) = (AgentId::random(), &core.factory().environments);
         let (root, number) = environments.new_worktree_path(&new.directory, &name, new.number)?;
         environments.record_origin(&root, &new.directory, id)?;
-        let environment = core.factory_mut().environments.usual().environment;
+        let environment = environment_of_git(core);
         core.note(agent, LineKind::Note, &format!("creating a git worktree of {}", new.directory.display()));
         let (task, there) = ((Kind::AddWorktree, agent, Some(root.clone())), root.clone());
         let directory = new.directory.clone();
-        let work = move |job: &Job| worktree::add(&directory, &there, &environment, job);
+        let settings = &core.config().worktree;
+        let extras = WorktreeExtras { setup: settings.setup.clone(), copy: settings.copy.clone() };
+        let work = move |job: &Job| worktree::add(&directory, &there, &extras, &environment, job);
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
             jobs.on_worktree_made(core, (origin, agent), NewWorktree { number, ..new }, root, outcome);
         })?;
@@ -198,6 +201,7 @@ impl Jobs {
             return;
         }
         core.factory().environments.remove_scratch();
+        self.recover_landings(core, adopter);
         for (id, root) in core.factory().environments.worktrees() {
             if core.store().agent(id) == Ok(None) {
                 self.release_worktree(root, adopter);
@@ -232,7 +236,7 @@ impl Jobs {
         {
             return;
         }
-        let environment = core.factory_mut().environments.usual().environment;
+        let environment = environment_of_git(core);
         let (task, there) = ((Kind::RemoveWorktree, agent, Some(root.clone())), root.clone());
         let work = move |job: &Job| worktree::remove(&there, &environment, job);
         let removed = self.tasks.spawn(core, task, work, move |_, core, outcome| {

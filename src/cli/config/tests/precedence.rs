@@ -30,7 +30,7 @@ fn samples(setting: &Setting) -> [&'static str; 5] {
         Kind::Name(..) => ["\"pipeline\"", "\"parallel\"", "\"adaptive\"", "\"sequential\"", "\"pipeline\""],
         Kind::Percent(_) => ["10", "20", "30", "40", "50"],
         Kind::Fraction(_) => ["0.1", "0.2", "0.3", "0.4", "0.5"],
-        Kind::Program(_) => ["\"a\"", "\"b\"", "\"c\"", "\"d\"", "\"e\""],
+        Kind::Words(_) => ["\"a\"", "\"b\"", "\"c\"", "\"d\"", "\"e\""],
         Kind::Color(_) => ["\"red\"", "\"bright-blue\"", "\"#0a0b0c\"", "\"7\"", "\"default\""],
         Kind::Fields(_) => ["\"model\"", "\"branch\"", "\"thinking\"", "\"context\"", "\"tokens\""],
         // A project may only lower them.

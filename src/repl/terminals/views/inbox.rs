@@ -223,6 +223,7 @@ impl ViewContent for InboxView {
         let now = core.now();
         for entry in self.entries.iter() {
             (entry.agent, entry.need, entry.age(now).map(text::age), cost(core, entry.agent)).hash(hash);
+            core.agent(entry.agent).map(|agent| &agent.report).hash(hash);
         }
         let revision =
             self.entries.marked().and_then(|entry| core.agent(entry.agent)).map(|agent| agent.view.revision());
@@ -341,7 +342,11 @@ fn summary(core: &Core, agent: &Agent, need: Need) -> (String, String) {
         (Need::Limit, _) => {
             (String::new(), core.trees().held(agent.id()).map(|held| held.activity()).unwrap_or_default())
         }
-        _ => (String::new(), last_line(core, agent)),
+        _ => {
+            let (report, last) = (agent.report.line(), last_line(core, agent));
+            let parts = [report, last].into_iter().filter(|part| !part.is_empty());
+            (String::new(), parts.collect::<Vec<_>>().join(" ─ "))
+        }
     }
 }
 

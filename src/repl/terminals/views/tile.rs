@@ -153,7 +153,10 @@ pub(super) fn rows(
     }
     let place = || format!("{} {}", places.of_agent(agent), agent.inputs.endpoint.shown_name());
     let todo = agent.view.todo().map(Todo::summary).filter(|todo| !todo.is_empty());
-    let bottom = todo.unwrap_or_else(place);
+    let report = Some(agent.report.line()).filter(|report| !report.is_empty());
+    let bottom = [report, Some(todo.unwrap_or_else(place))].into_iter().flatten().collect::<Vec<_>>().join(" ─ ");
+    let attention = Style { dim: false, ..Style::color(Color::Attention) };
+    let border = if agent.report.conflicts.is_empty() || is_marked { border } else { attention };
     rows.push(edge(['└', '┘'], &bottom, &cost(agent), inner, border));
     rows
 }

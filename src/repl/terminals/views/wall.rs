@@ -210,6 +210,7 @@ impl ViewContent for WallView {
         for id in self.page() {
             let Some(agent) = core.agent(id) else { continue };
             (id, agent.view.revision(), TileState::of(core, agent), agent.used.cost, agent.live_output()).hash(hash);
+            agent.report.hash(hash);
         }
         (self.agents.len(), self.agents.at(), &self.chosen, self.grid).hash(hash);
         (core.roster().at_work().len(), core.roster().asking().len()).hash(hash);

@@ -1,0 +1,178 @@
+//! `/land --all`: one worktree after another, in an order that conflicts least. Each is rebased onto what has landed before, the
+//! command that says whether work is done runs on the result, and only then the branch moves on.
+//!
+//! ```text
+//!   order, on a thread ──► land the first ──► note ──► land the next ──► ... ──► what landed, and what was left and why
+//! ```
+//! The queue is not stored: after a crash each branch is as before a landing or as after it.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+
+use super::landing::report;
+use crate::agent::Agent;
+use crate::base::error::{Error, Result};
+use crate::base::id::AgentId;
+use crate::base::text::counted;
+use crate::domain::file_change::{LandAll, LandRequest, Landed, WorktreeExtras};
+use crate::domain::flow::Origin;
+use crate::domain::scrollback::LineKind;
+use crate::repl::core::Core;
+use crate::repl::core::file_steps::environment_of_git;
+use crate::repl::jobs::Jobs;
+use crate::repl::jobs::tasks::Kind;
+use crate::tools::conflicts::{Other, Survey};
+use crate::tools::{Job, Outcome, landing};
+
+/// Worktrees that are landed one after another.
+pub(super) struct LandQueue {
+    origin: Origin,
+    shown_at: AgentId,
+    how: LandAll,
+    waiting: VecDeque<AgentId>,
+    /// How many there were at the begin.
+    count: usize,
+    /// What has landed, on which branch and where that was before, with the name of the agent.
+    landed: Vec<(Landed, String)>,
+    /// Who was left, and why.
+    left: Vec<(String, String)>,
+    is_stopped: bool,
+}
+
+impl Jobs {
+    /// Lands the worktrees of all agents.
+    pub(super) fn land_all(&mut self, core: &mut Core, origin: Origin, shown_at: AgentId, how: LandAll) -> Result<()> {
+        if self.land_queue.is_some() {
+            return Err(Error::usage("worktrees are being landed already: Esc stops that after the current one"));
+        }
+        let mut agents: Vec<(AgentId, PathBuf)> = Vec::new();
+        let roots = |agent: &Agent| agent.inputs.environment.worktree.clone().map(|root| (agent.id(), root));
+        for (agent, root) in core.roster().iter().filter_map(roots) {
+            if agents.iter().all(|(_, there)| *there != root) {
+                agents.push((agent, root));
+            }
+        }
+        let Some(directory) = agents.first().and_then(|(_, root)| root.parent()).map(Path::to_owned) else {
+            return Err(Error::usage("no agent works in a git worktree: /fork --worktree creates one that does"));
+        };
+        let roots: BTreeSet<PathBuf> = agents.iter().map(|(_, root)| root.clone()).collect();
+        let environment = environment_of_git(core);
+        let work = move |job: &Job| {
+            order(&directory, &roots, |survey| survey.update(&roots, &BTreeSet::new(), &environment, job))
+        };
+        self.land_queue = Some(LandQueue {
+            origin,
+            shown_at,
+            how,
+            waiting: VecDeque::new(),
+            count: agents.len(),
+            landed: Vec::new(),
+            left: Vec::new(),
+            is_stopped: false,
+        });
+        let text = format!("landing {}, one after another (Esc stops)", counted(agents.len(), "worktree", "worktrees"));
+        core.note(shown_at, LineKind::Note, &text);
+        core.edit(shown_at, |agent| agent.jobs += 1);
+        self.tasks.spawn(core, (Kind::Land, shown_at, None), work, move |jobs, core, outcome| {
+            let order = outcome.unwrap_or_default();
+            let place = |root: &PathBuf| order.iter().position(|there| there == root).unwrap_or(usize::MAX);
+            let mut agents = agents;
+            agents.sort_by_key(|(_, root)| place(root));
+            if let Some(queue) = &mut jobs.land_queue {
+                queue.waiting = agents.into_iter().map(|(agent, _)| agent).collect();
+            }
+            jobs.land_next(core);
+        })
+    }
+
+    /// Stops the queue after the worktree that is being landed. Returns whether there is one.
+    pub(super) fn stop_landing(&mut self, core: &mut Core, agent: AgentId) -> bool {
+        let queue = self.land_queue.as_mut().filter(|queue| queue.shown_at == agent && !queue.is_stopped);
+        let is_stopped = queue.map(|queue| queue.is_stopped = true).is_some();
+        if is_stopped {
+            core.note(agent, LineKind::Note, "landing stops after the worktree that is being landed");
+        }
+        is_stopped
+    }
+
+    fn land_next(&mut self, core: &mut Core) {
+        while let Some(queue) = self.land_queue.as_mut().filter(|queue| !queue.is_stopped) {
+            let Some(agent) = queue.waiting.pop_front() else { break };
+            let label = core.roster().label_of(agent);
+            let config = core.config();
+            let request = LandRequest {
+                method: queue.how.method,
+                commit: (!queue.how.only_committed).then(|| core.roster().title_or_label(agent)),
+                check: config.done.command.clone(),
+                extras: WorktreeExtras { setup: config.worktree.setup.clone(), copy: config.worktree.copy.clone() },
+                before: queue.landed.iter().map(|(landed, name)| (landed.clone(), name.clone())).collect(),
+                ..LandRequest::default()
+            };
+            let began = self.begin_landing(core, agent, label.clone(), request);
+            match (began, &mut self.land_queue) {
+                (Ok(()), _) => return,
+                (Err(error), Some(queue)) => queue.left.push((label, error.message)),
+                (Err(_), None) => return,
+            }
+        }
+        self.end_queue(core);
+    }
+
+    fn begin_landing(&mut self, core: &mut Core, agent: AgentId, label: String, request: LandRequest) -> Result<()> {
+        let root = self.own_worktree(core, agent)?;
+        let environment = environment_of_git(core);
+        let (task, there) = ((Kind::Land, agent, Some(root.clone())), root.clone());
+        let work = move |job: &Job| landing::land(&there, &request, &environment, job);
+        self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
+            let Some(queue) = &mut jobs.land_queue else { return };
+            let shown_at = queue.shown_at;
+            match outcome {
+                Ok(landed) => {
+                    core.note(shown_at, LineKind::Note, &format!("{label}: {}", landed.text));
+                    queue.landed.push((landed, label));
+                    jobs.on_landed(core, agent, root, shown_at);
+                }
+                Err(why) => {
+                    core.note(shown_at, LineKind::Warning, &format!("{label} is left: {why}"));
+                    queue.left.push((label, why));
+                }
+            }
+            jobs.land_next(core);
+        })
+    }
+
+    fn end_queue(&mut self, core: &mut Core) {
+        let Some(queue) = self.land_queue.take() else { return };
+        core.edit(queue.shown_at, |agent| agent.jobs = agent.jobs.saturating_sub(1));
+        let names = queue.landed.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(", ");
+        let mut text = format!("landed {} of {}", queue.landed.len(), counted(queue.count, "worktree", "worktrees"));
+        if !names.is_empty() {
+            text.push_str(&format!(": {names}"));
+        }
+        for (name, why) in &queue.left {
+            text.push_str(&format!("\n{name} is left: {}", why.lines().next().unwrap_or_default()));
+        }
+        if !queue.waiting.is_empty() {
+            let names: Vec<String> = queue.waiting.iter().map(|agent| core.roster().label_of(*agent)).collect();
+            text.push_str(&format!("\nstopped before {}", names.join(", ")));
+        }
+        report(core, queue.origin, queue.shown_at, "", Ok(text));
+    }
+}
+
+/// The worktrees in an order in which few conflict with those before: the fewest conflicts first, then the smallest change.
+fn order(
+    directory: &Path,
+    roots: &BTreeSet<PathBuf>,
+    update: impl FnOnce(Survey) -> Outcome<Survey>,
+) -> Outcome<Vec<PathBuf>> {
+    let survey = update(Survey::new(directory))?;
+    let conflicts = |root: &PathBuf| {
+        let takes_part = |other: &Other| matches!(other, Other::Worktree(other) if other == root);
+        survey.conflicts().iter().filter(|found| found.root == *root || takes_part(&found.other)).count()
+    };
+    let size = |root: &PathBuf| survey.size(root).map_or(0, |size| size.added + size.removed);
+    let mut ordered: Vec<PathBuf> = roots.iter().cloned().collect();
+    ordered.sort_by_key(|root| (conflicts(root), size(root)));
+    Ok(ordered)
+}
