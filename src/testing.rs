@@ -40,6 +40,7 @@ pub use crate::base::id::{MessageId, TerminalId};
 pub use crate::domain::called::Found;
 pub use crate::domain::draft::Draft;
 pub use crate::domain::drafts::DraftSlot;
+pub use crate::domain::file_change::{LandMethod, LandRequest, WorktreeExtras};
 pub use crate::domain::flow::TurnEnd;
 pub use crate::domain::frame::{Color, Frame, Row, Style};
 pub use crate::domain::history::History;

@@ -15,6 +15,7 @@ use crate::support::scene::{
 };
 
 mod conflicts;
+mod corpus;
 mod elsewhere;
 mod land_all;
 mod landing;

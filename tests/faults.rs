@@ -20,7 +20,7 @@ use polylogue::config::{RetryPolicy, Settings};
 const ALL: &str = "POLYLOGUE_TEST_ALL_FAULTS";
 
 /// The distance between the places that are tried; in the suite it is this one.
-fn stride(usual: usize) -> usize {
+pub(crate) fn stride(usual: usize) -> usize {
     if std::env::var_os(ALL).is_some() { 1 } else { usual }
 }
 

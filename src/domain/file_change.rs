@@ -210,8 +210,10 @@ impl UndoRequest {
 /// How commits are applied to the base branch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LandMethod {
+    /// With a merge commit, unless the branch can just move on.
     #[default]
     Merge,
+    /// One after another, onto the branch.
     Rebase,
     /// All of them as one.
     Squash,
@@ -231,6 +233,7 @@ impl LandMethod {
 /// How the branch of a worktree is brought to where it left.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LandRequest {
+    /// How the branches are combined.
     pub method: LandMethod,
     /// The message with which uncommitted changes are committed first.
     pub commit: Option<String>,

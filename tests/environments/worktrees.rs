@@ -29,7 +29,7 @@ pub(crate) fn git(directory: &Path, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-fn is_there() -> bool {
+pub(super) fn is_there() -> bool {
     let is_there = Command::new("git").arg("--version").output().is_ok();
     if !is_there {
         eprintln!("there is no git here: worktrees are not tried");
