@@ -14,6 +14,7 @@ use crate::agent::Agent;
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::base::job::{Job, JobThread};
+use crate::base::text;
 use crate::domain::scrollback::LineKind;
 use crate::features::Feature;
 use crate::repl::component::{Command, Component};
@@ -21,14 +22,19 @@ use crate::repl::core::{Core, file_steps};
 use crate::repl::event::Event;
 use crate::repl::timeout::WakeReason;
 use crate::tools::conflicts::{Conflict, Other, Survey};
+use crate::tools::visible;
 use crate::tools::worktree::branch_of;
 
 pub const FEATURE: Feature = Feature { component: Some(|| Box::<Radar>::default()), ..Feature::new("radar") };
 
 /// Between the starts of two surveys.
 const PERIOD: Duration = Duration::from_secs(1);
+/// After so many updates a survey begins anew.
+const MOST_UPDATES: u32 = 300;
 /// The files of a conflict that are named.
 const MOST_FILES: usize = 3;
+/// Of the path of a file.
+const MOST_COLUMNS: usize = 80;
 
 #[derive(Default)]
 struct Radar {
@@ -38,6 +44,9 @@ struct Radar {
     /// The worktrees that have changed since the last survey began.
     changed: BTreeSet<PathBuf>,
     is_due: bool,
+    /// How often it was updated.
+    updates: u32,
+    has_ended: bool,
     /// When the last survey began.
     began: Option<Moment>,
     /// The conflicts that were noted.
@@ -47,7 +56,7 @@ struct Radar {
 impl Radar {
     /// When the next survey may begin.
     fn due_at(&self, core: &Core) -> Option<Moment> {
-        let is_waiting = self.is_due && self.running.is_none();
+        let is_waiting = self.is_due && self.running.is_none() && !self.has_ended;
         is_waiting.then(|| self.began.map_or(core.now(), |began| began + PERIOD))
     }
 
@@ -59,7 +68,9 @@ impl Radar {
             self.survey = None;
             return;
         };
-        let survey = self.survey.take().unwrap_or_else(|| Survey::new(directory));
+        self.updates = (self.updates + 1) % MOST_UPDATES;
+        // From time to time it begins anew, because what git has written for it is kept as long as it is.
+        let survey = self.survey.take().filter(|_| self.updates > 0).unwrap_or_else(|| Survey::new(directory));
         let environment = file_steps::environment_of_git(core);
         let work = move |job: &Job| survey.update(&worktrees, &changed, &environment, job);
         self.began = Some(core.now());
@@ -132,7 +143,7 @@ impl Component for Radar {
     }
 
     fn begin_end(&mut self, _: &mut Core) {
-        self.is_due = false;
+        (self.is_due, self.has_ended, self.running) = (false, true, None);
     }
 }
 
@@ -160,6 +171,7 @@ fn other_side(core: &Core, found: &Conflict, root: &Path) -> Option<String> {
 fn describe(core: &Core, found: &Conflict, root: &Path) -> Option<String> {
     let with = other_side(core, found, root)?;
     let more = if found.files.len() > MOST_FILES { ", ..." } else { "" };
-    let files: Vec<&str> = found.files.iter().take(MOST_FILES).map(String::as_str).collect();
+    let shown = |file: &String| text::shortened(&visible(file), MOST_COLUMNS).into_owned();
+    let files: Vec<String> = found.files.iter().take(MOST_FILES).map(shown).collect();
     Some(format!("{with}: {}{more}", files.join(", ")))
 }

@@ -55,6 +55,7 @@ impl Repl {
             drafts::save_all(&self.core, id);
         }
         files::free_unsent(&mut self.core);
+        self.jobs.close_queue();
         self.features.iter_mut().for_each(|feature| feature.begin_end(&mut self.core));
         self.wait_for_tools(start)?;
         let notes = self.end_components();

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::file_access::reason;
 use super::git::Git;
 use super::snapshots::MOST_IN_INDEX;
-use super::worktree::{Left, branch_of};
+use super::worktree::{Left, branch_of, refuse_inner_programs};
 use super::{Environment, Job, Outcome};
 use crate::base::beneath::copy;
 use crate::domain::diff::{FileDiff, parse_git};
@@ -40,7 +40,7 @@ pub fn diff(root: &Path, env: &Environment, job: &Job) -> Outcome<BranchDiff> {
 
 fn compare(root: &Path, env: &Environment, job: &Job) -> Result<BranchDiff, String> {
     let common = sandbox::git_directory(root).ok_or("it is no longer part of a repository")?;
-    let mut git = Git::to_remove(root, env, job).without_filters(root)?;
+    let mut git = Git::to_look_at(root, env, job).without_filters(root)?;
     let (base, target) = base(root, &git)?;
     static COUNT: AtomicU64 = AtomicU64::new(0);
     // Several can run at the same time.
@@ -74,6 +74,7 @@ fn compare(root: &Path, env: &Environment, job: &Job) -> Result<BranchDiff, Stri
 /// Stages all changes of a worktree in a copy of its index. Until the end of `git`, that index and the new objects are in
 /// `place`.
 pub(super) fn stage_in(place: &Path, root: &Path, common: &Path, git: &mut Git) -> Result<(), String> {
+    refuse_inner_programs(root, git)?;
     let index = root.join(git.run(root, &["rev-parse", "--git-path", "index"])?);
     let prepare = || {
         DirBuilder::new().recursive(true).mode(0o700).create(place.join("objects"))?;

@@ -15,9 +15,6 @@ use super::worktree::{IDENTITY, Left};
 use super::{Environment, Job, Outcome};
 use crate::sandbox;
 
-/// The most bytes of the list of conflicts that are read.
-const MAX_LIST: usize = 4 << 20;
-
 /// With what a worktree conflicts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Other {
@@ -108,8 +105,13 @@ impl Survey {
         }
         let repositories: BTreeSet<PathBuf> = self.seen.values().map(|seen| seen.common.clone()).collect();
         for common in repositories {
-            let found = self.merge_in(&common, &known, env, job)?;
-            self.conflicts.extend(found);
+            // In another repository it may work.
+            if let Ok(found) = self.merge_in(&common, &known, env, job) {
+                self.conflicts.extend(found);
+            }
+            if job.is_cancelled() {
+                return Err("interrupted".into());
+            }
         }
         Ok(self)
     }
@@ -124,9 +126,8 @@ impl Survey {
     ) -> Outcome<Vec<Conflict>> {
         let here: Vec<(&PathBuf, &Seen)> = self.seen.iter().filter(|(_, seen)| seen.common == common).collect();
         let Some((first, _)) = here.first() else { return Ok(Vec::new()) };
-        let mut git = Git::to_remove(first, env, job);
+        let mut git = Git::to_look_at(first, env, job);
         git.variables = objects_in(&self.place, common);
-        git.max_output = MAX_LIST;
         let mut tips: BTreeMap<&str, Option<String>> = BTreeMap::new();
         for target in here.iter().filter_map(|(_, seen)| seen.target.as_deref()) {
             let name = format!("refs/heads/{target}^{{commit}}");
@@ -170,7 +171,7 @@ impl Drop for Survey {
 /// Makes a commit of all that is in a worktree, in a directory of ours.
 fn look(root: &Path, place: &Path, env: &Environment, job: &Job) -> Result<Seen, String> {
     let common = sandbox::git_directory(root).ok_or("it is no longer part of a repository")?;
-    let mut git = Git::to_remove(root, env, job).without_filters(root)?;
+    let mut git = Git::to_look_at(root, env, job).without_filters(root)?;
     let drivers = git.run(root, &["config", "--local", "--name-only", "--get-regexp", r"^merge\..*\.driver$"]);
     if git.has_filters() || drivers.is_ok_and(|drivers| !drivers.is_empty()) {
         return Err("the repository configures programs that polylogue does not run".into());

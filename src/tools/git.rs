@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::capture::Capture;
+use super::capture::{Capture, Sink};
 use super::command::{self, Ending, Program};
 use super::file_access::reason;
 use super::{Environment, Job};
@@ -15,7 +15,9 @@ use crate::sandbox;
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
 /// The most bytes of git's output that are read.
-const MAX_OUTPUT: usize = 8 << 10;
+const MAX_OUTPUT: usize = 64 << 20;
+/// The most bytes of its messages, and of a list of filters.
+const MAX_MESSAGES: usize = 8 << 10;
 
 /// Git without variables that select another repository, and without programs that the repository configures (git(1)). A
 /// partial clone would fetch missing objects through a transport that may be any program.
@@ -37,8 +39,23 @@ const ENV: [&str; 13] = [
 const GIT: [&str; 3] = ["git", "-c", "core.fsmonitor=false"];
 const NO_HOOKS: [&str; 2] = ["-c", "core.hooksPath=/dev/null"];
 
-/// The start of git's warnings, one a line.
-const WARNING: &str = "warning: ";
+/// What git prints: warnings, for example of a file of the user that the sandbox hides, are no part of its output.
+struct Streams {
+    output: Capture,
+    errors: Capture,
+}
+
+impl Sink for Streams {
+    fn push(&mut self, bytes: &[u8]) {
+        self.output.push(bytes);
+    }
+
+    fn push_errors(&mut self, bytes: &[u8]) {
+        self.errors.push(bytes);
+    }
+
+    fn warn(&mut self, _: &str) {}
+}
 
 /// Runs git in the sandbox unless the job is cancelled.
 pub(super) struct Git<'a> {
@@ -46,6 +63,7 @@ pub(super) struct Git<'a> {
     pub job: &'a Job,
     workspace: PathBuf,
     writable: Vec<PathBuf>,
+    readable: Vec<PathBuf>,
     /// Options that turn off the filters of the repository.
     filters: Vec<String>,
     /// It runs the hooks that the repository has.
@@ -67,14 +85,20 @@ impl<'a> Git<'a> {
         Self::in_workspace(root.parent().unwrap_or(root), sandbox::git_directory(root).into_iter().collect(), env, job)
     }
 
+    /// To look at a worktree: it writes nothing in the repository.
+    pub(super) fn to_look_at(root: &Path, env: &'a Environment, job: &'a Job) -> Self {
+        let readable = sandbox::git_directory(root).into_iter().collect();
+        Self { readable, ..Self::in_workspace(root.parent().unwrap_or(root), Vec::new(), env, job) }
+    }
+
     /// For changes of a checked-out directory of a repository; `common` is its git directory.
     pub(super) fn at(checkout: &Path, common: &Path, env: &'a Environment, job: &'a Job) -> Self {
         Self::in_workspace(checkout, vec![common.to_owned()], env, job)
     }
 
     fn in_workspace(workspace: &Path, writable: Vec<PathBuf>, env: &'a Environment, job: &'a Job) -> Self {
-        let (workspace, filters, variables) = (workspace.to_owned(), Vec::new(), Vec::new());
-        Self { env, job, workspace, writable, filters, runs_hooks: false, variables, max_output: MAX_OUTPUT }
+        let (workspace, filters, variables, readable) = (workspace.to_owned(), Vec::new(), Vec::new(), Vec::new());
+        Self { env, job, workspace, writable, readable, filters, runs_hooks: false, variables, max_output: MAX_OUTPUT }
     }
 
     /// Runs the hooks that the repository has.
@@ -93,7 +117,7 @@ impl<'a> Git<'a> {
         // It fails if there are none.
         let listed = self.run(directory, &["config", "--show-scope", "--name-only", "--get-regexp", r"^filter\."]);
         let listed = listed.unwrap_or_default();
-        if listed.len() > MAX_OUTPUT / 2 {
+        if listed.len() > MAX_MESSAGES / 2 {
             return Err("the repository configures too many filters to turn them off".into());
         }
         let names: BTreeSet<&str> = listed.lines().filter_map(filter_of_repository).collect();
@@ -127,19 +151,29 @@ impl<'a> Git<'a> {
         let variables: Vec<&str> = self.variables.iter().map(String::as_str).collect();
         let hooks: &[&str] = if self.runs_hooks { &[] } else { &NO_HOOKS };
         let arguments = [&ENV[..], &variables, &GIT, hooks, &filters, arguments].concat();
-        let mut capture = Capture::for_program(self.max_output, &self.env.output_directory);
+        let capture = |most| Capture::for_program(most, &self.env.output_directory);
+        let mut streams = Streams { output: capture(self.max_output), errors: capture(MAX_MESSAGES) };
         let (workspace, writable) = (Some(&*self.workspace), &*self.writable);
         // Git itself runs without a sandbox if there is none: nothing is promised.
-        let program = Program { workspace, writable, input, is_git: true, ..Program::new(&arguments, directory) };
-        let outcome = command::run(&program, self.env, &mut capture, TIME_LIMIT, self.job)
+        let program = Program {
+            workspace,
+            writable,
+            input,
+            readable: &self.readable,
+            is_git: true,
+            separates_errors: true,
+            ..Program::new(&arguments, directory)
+        };
+        let outcome = command::run(&program, self.env, &mut streams, TIME_LIMIT, self.job)
             .map_err(|error| format!("cannot start git: {}", reason(&error)))?;
-        let output = capture.finish().trim_end_matches('\n').to_owned();
+        let output = streams.output.finish().trim_end_matches('\n').to_owned();
+        let said = [&output, &streams.errors.finish()].map(|text| text.trim()).join("\n").trim().to_owned();
         match outcome.ending {
-            Ending::Exited(Some(0)) => Ok(without_warnings(output)),
+            Ending::Exited(Some(0)) => Ok(output),
             Ending::Exited(Some(127)) => Err("git is not installed".into()),
             // A hook says why in its own words.
-            Ending::Exited(_) if self.runs_hooks && !output.trim().is_empty() => Err(output),
-            Ending::Exited(_) => Err(error_line(&output).unwrap_or("git failed without a message").to_owned()),
+            Ending::Exited(_) if self.runs_hooks && !said.is_empty() => Err(said),
+            Ending::Exited(_) => Err(error_line(&said).unwrap_or("git failed without a message").to_owned()),
             Ending::TimedOut => Err(format!("git timed out after {TIME_LIMIT:?}")),
             Ending::Interrupted => Err("interrupted".into()),
             Ending::Lost(why) | Ending::NotStarted(why) | Ending::Weaker(why) => Err(why),
@@ -152,15 +186,6 @@ fn filter_of_repository(line: &str) -> Option<&str> {
     let (scope, key) = line.split_once('\t')?;
     let name = key.strip_prefix("filter.")?.rsplit_once('.')?.0;
     matches!(scope, "local" | "worktree").then_some(name)
-}
-
-/// The output without warnings, which git writes to standard error: a command has one output. Git warns, for example, of a
-/// file of the user that the sandbox hides.
-fn without_warnings(output: String) -> String {
-    if !output.lines().any(|line| line.starts_with(WARNING)) {
-        return output;
-    }
-    output.lines().filter(|line| !line.starts_with(WARNING)).collect::<Vec<_>>().join("\n")
 }
 
 /// The line in which git reports why it failed: the first that starts with `fatal: `, because hints may follow, else
@@ -180,13 +205,6 @@ mod tests {
         for other in ["global\tfilter.lfs.smudge", "local\tuser.name", "local\tfilter.x", "command\tfilter.x.clean"] {
             assert_eq!(filter_of_repository(other), None, "{other}");
         }
-    }
-
-    #[test]
-    fn warnings_are_no_part_of_the_output() {
-        let output = "warning: unable to access '/h/.config/git/ignore': Permission denied\n M src/f\n?? warning: x";
-        assert_eq!(without_warnings(output.into()), " M src/f\n?? warning: x");
-        assert_eq!(without_warnings(" M a\n".into()), " M a\n");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use super::done::{self, Checked};
 use super::git::Git;
-use super::worktree::{Left, branch_of, equip};
+use super::worktree::{Left, branch_of, equip, refuse_inner_programs};
 use super::{Environment, Job, Outcome};
 use crate::base::text::{self, counted};
 use crate::domain::file_change::{LandMethod, LandRequest, Landed};
@@ -73,6 +73,8 @@ pub fn land(root: &Path, request: &LandRequest, env: &Environment, job: &Job) ->
 
 struct Landing<'a> {
     root: &'a Path,
+    env: &'a Environment,
+    job: &'a Job,
     git: Git<'a>,
     /// The git directory of the repository.
     common: PathBuf,
@@ -110,7 +112,8 @@ impl<'a> Landing<'a> {
                 root.display()
             ));
         }
-        Ok(Self { root, git, common, target, checkout })
+        refuse_inner_programs(root, &git)?;
+        Ok(Self { root, env, job, git, common, target, checkout })
     }
 
     fn land(&self, request: &LandRequest) -> Outcome<Landed> {
@@ -120,53 +123,70 @@ impl<'a> Landing<'a> {
         let old =
             old.map_err(|_| format!("the branch {target}, from which the worktree was made, no longer exists"))?;
         self.require_clean_checkout()?;
-        let committed = self.commit(request.commit.as_deref(), request.verifies)?;
+        let committed = self.commit(request)?;
         let tip = self.run(self.root, &["rev-parse", "HEAD"])?;
         let count = self.run(self.root, &["rev-list", "--count", &format!("{old}..{tip}")])?;
         let count: usize = count.parse().map_err(|_| format!("unexpected output of git: {count}"))?;
         if count == 0 {
             return Err(format!("nothing to land: {target} has all commits of {branch}"));
         }
-        let new = self.combine(request, &old, &tip).map_err(|why| format!("{why}{committed}"))?;
-        self.advance(&old, &new).map_err(|why| format!("{why}{committed}"))?;
+        let (new, failures) = self.combine(request, &old, &tip).map_err(|why| format!("{why}{committed}"))?;
+        // The command may have run for minutes.
+        let now = Landing::prepare(self.root, self.env, self.job)?;
+        now.advance(&old, &new).map_err(|why| format!("{why}{committed}"))?;
         let how = match request.method {
             LandMethod::Rebase => "rebased",
             LandMethod::Squash => "squashed",
             LandMethod::Merge if new == tip => "fast-forward",
             LandMethod::Merge => "merged",
         };
-        let place = self.checkout.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
+        let place = now.checkout.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
         let mut text = format!("landed {} of {branch} on {target}{place} ({how})", counted(count, "commit", "commits"));
         if !committed.is_empty() && !request.verifies {
             text.push_str(&self.not_verified());
         }
         if request.method != LandMethod::Merge
-            && let Err(why) = self.run(self.root, &["reset", "--quiet", "--keep", &new])
+            && let Err(why) = self.follow(&tip, &new)
         {
             text.push_str(&format!(
                 "; the branch of the worktree was not moved there: {why}; git reset --keep {target} in it does that"
             ));
         }
+        if !failures.is_empty() {
+            text.push_str(&format!("\n{failures}"));
+        }
         Ok(Landed { text, target: target.clone(), commits: (old, new) })
     }
 
+    /// Moves the branch of the worktree on as well, unless its agent has made commits meanwhile.
+    fn follow(&self, tip: &str, new: &str) -> Outcome<()> {
+        if self.run(self.root, &["rev-parse", "HEAD"])? != tip {
+            return Err("it has newer commits".into());
+        }
+        self.run(self.root, &["reset", "--quiet", "--keep", new]).map(drop)
+    }
+
     /// Commits uncommitted changes, or refuses. Returns an addition to the message.
-    fn commit(&self, message: Option<&str>, verifies: bool) -> Outcome<String> {
+    fn commit(&self, request: &LandRequest) -> Outcome<String> {
         let (root, shown) = (self.root, self.root.display());
         let unmerged = self.run(root, &["diff", "--name-only", "--diff-filter=U"])?;
         if !unmerged.is_empty() {
             return Err(format!("{shown} has unresolved conflicts:\n{}", list_names(unmerged.lines())));
         }
-        let changed = self.run(root, &["status", "--porcelain"])?;
-        match message {
+        // What was copied there is the person's own.
+        let copied = request.extras.copy.iter().map(|name| format!(":(exclude,top,literal){name}"));
+        let paths: Vec<String> = ["--".to_owned(), ":(top)".to_owned()].into_iter().chain(copied).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let changed = self.run(root, &[&["status", "--porcelain"], &paths[..]].concat())?;
+        match &request.commit {
             _ if changed.is_empty() => Ok(String::new()),
             None => Err(format!(
                 "uncommitted changes in {shown}; --commit MESSAGE commits them first:\n{}",
                 list_names(changed.lines().map(path_in_status))
             )),
             Some(message) => {
-                self.run(root, &["add", "--all"])?;
-                match verifies {
+                self.run(root, &[&["add", "--all"], &paths[..]].concat())?;
+                match request.verifies {
                     true => self.commit_verified(message)?,
                     false => drop(self.run(root, &["commit", "--quiet", "--no-verify", "-m", message])?),
                 }
@@ -232,8 +252,9 @@ impl<'a> Landing<'a> {
         ))
     }
 
-    /// Merges, rebases or squashes in a worktree that is removed afterwards, and returns the new commit.
-    fn combine(&self, request: &LandRequest, old: &str, tip: &str) -> Outcome<String> {
+    /// Merges, rebases or squashes in a worktree that is removed afterwards, and returns the new commit and
+    /// what failed on the way.
+    fn combine(&self, request: &LandRequest, old: &str, tip: &str) -> Outcome<(String, String)> {
         let name = self.root.file_name().unwrap_or_default().to_string_lossy();
         let place = self.root.with_file_name(format!("{LANDING}{name}"));
         self.remove(&place);
@@ -271,20 +292,21 @@ impl<'a> Landing<'a> {
                     ),
                 }
             })
-            .and_then(|new| self.check(&place, request, tip).map(|()| new));
+            .and_then(|new| self.check(&place, request, tip).map(|failures| (new, failures)));
         self.remove(&place);
         outcome
     }
 
-    /// Fails if the command that was asked for fails at `place`, where the result is checked out.
-    fn check(&self, place: &Path, request: &LandRequest, tip: &str) -> Outcome<()> {
+    /// Fails if the command that was asked for fails at `place`, where the result is checked out. Returns what could not be
+    /// prepared there.
+    fn check(&self, place: &Path, request: &LandRequest, tip: &str) -> Outcome<String> {
         if request.check.is_empty() {
-            return Ok(());
+            return Ok(String::new());
         }
         let command = request.check.join(" ");
         let checkout = self.checkout.as_deref().unwrap_or(self.root);
         let failures = equip(checkout, place, &request.extras, &self.git);
-        let Checked { failure: Some(why), output } = self.run_check(place, request)? else { return Ok(()) };
+        let Checked { failure: Some(why), output } = self.run_check(place, request)? else { return Ok(failures) };
         let whose = self.find_cause(place, request, tip);
         let output = text::last_lines(&output, MOST_LINES).join("\n");
         let parts = [output, failures].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n");
@@ -339,12 +361,18 @@ impl<'a> Landing<'a> {
     /// Moves the branch on to the new commit, with the files where it is checked out.
     fn advance(&self, old: &str, new: &str) -> Outcome<()> {
         let target = &self.target;
+        self.require_clean_checkout()?;
+        if self.run(self.root, &["rev-parse", &format!("refs/heads/{target}")])? != old {
+            return Err(format!("{target} has moved on meanwhile: land again"));
+        }
         let Some(checkout) = &self.checkout else {
             let reference = format!("refs/heads/{target}");
             return self.run(self.root, &["update-ref", "-m", "polylogue land", &reference, new, old]).map(drop);
         };
-        let added = self.run(self.root, &["diff", "--name-only", "--no-renames", "--diff-filter=A", old, new])?;
-        let in_the_way = added.lines().filter(|name| checkout.join(name).symlink_metadata().is_ok());
+        let options = ["diff", "--name-only", "-z", "--no-renames", "--diff-filter=A", old, new];
+        let added = self.run(self.root, &options)?;
+        let added = added.split('\0').filter(|name| !name.is_empty());
+        let in_the_way = added.filter(|name| checkout.join(name).symlink_metadata().is_ok());
         let in_the_way = list_names(in_the_way);
         if !in_the_way.is_empty() {
             return Err(format!("{}: untracked files would be overwritten:\n{in_the_way}", checkout.display()));
@@ -354,8 +382,9 @@ impl<'a> Landing<'a> {
         let arguments = ["merge", "--quiet", "--ff-only", "--no-overwrite-ignore", "--no-verify-signatures", new];
         let moved = git.run(checkout, &plain(&arguments)).map(drop);
         match &moved {
-            Ok(()) => recovery::end(self.root),
-            Err(_) => self.take_back(),
+            Err(_) if self.git.job.is_cancelled() => self.take_back(),
+            // Git has moved it, or has refused before it changed anything.
+            _ => recovery::end(self.root),
         }
         moved.map_err(|why| format!("{target} stays as it was in {}: {why}", checkout.display()))
     }

@@ -11,7 +11,7 @@
 //! its own is never removed.
 
 use std::fs::{self, DirBuilder};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -22,6 +22,7 @@ use super::{Environment, Job, Outcome};
 use crate::base::beneath::{copy, read_followed};
 use crate::base::{file, text};
 use crate::domain::file_change::WorktreeExtras;
+use crate::sandbox;
 
 /// The beginning of a pointer (git-lfs, docs/spec.md).
 const POINTER: &[u8; 42] = b"version https://git-lfs.github.com/spec/v1";
@@ -186,15 +187,28 @@ fn copy_files(directory: &Path, root: &Path, names: &[String], git: &Git) -> Str
         if to.symlink_metadata().is_ok() {
             return Ok(());
         }
-        let parent = to.parent().filter(|parent| parent.is_dir()).map(Path::to_owned);
-        let made = parent.map_or_else(|| fs::create_dir_all(to.parent().unwrap_or(root)), |_| Ok(()));
         let found = top.join(relative);
-        made.and_then(|()| copy(&found, &to, MAX_COPIED))
+        make_directories(root, relative.parent().unwrap_or(Path::new("")))
+            .and_then(|()| copy(&found, &to, MAX_COPIED))
             .and_then(|()| fs::set_permissions(&to, fs::metadata(&found)?.permissions()))
             .map_err(|error| format!("{name}: {}", reason(&error)))
     };
     let failures: Vec<String> = names.iter().filter_map(|name| copied(name).err()).collect();
     if failures.is_empty() { String::new() } else { format!("not copied: {}", failures.join("; ")) }
+}
+
+/// Makes directories below `root`. A branch may have a link in their place, which is not followed.
+fn make_directories(root: &Path, relative: &Path) -> io::Result<()> {
+    let mut at = root.to_owned();
+    for part in relative.components() {
+        at.push(part);
+        match at.symlink_metadata() {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Err(io::Error::other(format!("{} is not a directory", at.display()))),
+            Err(_) => fs::create_dir(&at)?,
+        }
+    }
+    Ok(())
 }
 
 /// Runs the command that sets a new worktree up. Returns why it failed, for the person.
@@ -297,6 +311,7 @@ pub fn discard(root: &Path, unix_ms: i64, env: &Environment, job: &Job) -> Outco
     let git = Git::to_remove(root, env, job).without_filters(root)?;
     let (branch, now) = (branch_of(root), unix_ms / 1000);
     let common = PathBuf::from(git.run(root, &["rev-parse", "--path-format=absolute", "--git-common-dir"])?);
+    refuse_inner_programs(root, &git).map_err(|why| kept_message(root, &why))?;
     git.run(root, &["-c", "core.safecrlf=false", "add", "--all"])?;
     if let Some(inner) = inner_repository(root, &git)? {
         return Err(kept_message(root, &format!("{inner} is a repository of its own, which a ref would not keep")));
@@ -336,12 +351,34 @@ fn forget_old(now: i64, common: &Path, git: &Git) -> Result<(), String> {
     Ok(())
 }
 
-/// A repository in the worktree, of which git keeps only the commit.
+/// A repository in the worktree that is in its index, of which git keeps only the commit.
 fn inner_repository(root: &Path, git: &Git) -> Result<Option<String>, String> {
-    let staged = git.run(root, &["ls-files", "--stage"])?;
-    let links = staged.lines().filter(|line| line.starts_with("160000 "));
-    let mut paths = links.filter_map(|line| line.split_once('\t').map(|(_, path)| path.to_owned()));
-    Ok(paths.find(|path| root.join(path).join(".git").exists()))
+    inner_repositories(root, git).map(|mut inner| inner.next())
+}
+
+fn inner_repositories(root: &Path, git: &Git) -> Result<impl Iterator<Item = String>, String> {
+    let staged = git.run(root, &["ls-files", "--stage", "-z"])?;
+    let links = staged.split('\0').filter(|entry| entry.starts_with("160000 "));
+    let paths = links.filter_map(|entry| entry.split_once('\t').map(|(_, path)| path.to_owned()));
+    let found: Vec<String> = paths.filter(|path| root.join(path).join(".git").symlink_metadata().is_ok()).collect();
+    Ok(found.into_iter())
+}
+
+/// Fails if a repository in the worktree is in its index and has a configuration that an agent can write: git would run the
+/// programs that it names.
+pub(super) fn refuse_inner_programs(root: &Path, git: &Git) -> Result<(), String> {
+    let common = sandbox::git_directory(root).ok_or("it is no longer part of a repository")?;
+    let is_of_agent = |path: &String| {
+        let at = root.join(path).join(".git");
+        let pointed = read_followed(&at, MAX_NOTE).ok().and_then(|text| String::from_utf8(text).ok());
+        let to = pointed.and_then(|text| Some(root.join(path).join(text.trim().strip_prefix("gitdir: ")?)));
+        let to = to.and_then(|to| to.canonicalize().ok());
+        !to.is_some_and(|to| common.canonicalize().is_ok_and(|common| to.starts_with(common)))
+    };
+    match inner_repositories(root, git)?.find(is_of_agent) {
+        None => Ok(()),
+        Some(path) => Err(format!("{path} is a repository of its own, which may name programs: move it away")),
+    }
 }
 
 fn kept_message(root: &Path, why: &str) -> String {
@@ -350,6 +387,7 @@ fn kept_message(root: &Path, why: &str) -> String {
 
 /// What would be lost with a worktree. Ignored files do not count.
 fn unsaved_work(root: &Path, branch: &str, git: &Git) -> Result<Option<&'static str>, String> {
+    refuse_inner_programs(root, git)?;
     if !git.run(root, &["status", "--porcelain"])?.is_empty() {
         return Ok(Some("it has uncommitted changes"));
     }

@@ -99,3 +99,31 @@ fn nothing_is_looked_at_while_nothing_changes() {
     assert_eq!(surveys(), worktrees(&app).len() + 1);
     assert_eq!(app.timeout().why, WakeReason::Nothing);
 }
+
+/// Git looks into repositories in its index, and runs the filters that they name.
+#[test]
+fn a_repository_in_a_worktree_that_names_programs_is_refused_and_none_is_run() {
+    let Some((mut app, _)) = in_repository() else { return };
+    let json = fork(&mut app, "json");
+    let root = app.agent(json).inputs.environment.worktree.clone().expect("a worktree");
+    let (inner, ran) = (root.join("inner"), root.with_file_name("ran"));
+    fs::create_dir(&inner).unwrap();
+    git(&inner, &["init", "-q"]);
+    fs::write(inner.join("f"), "one\n").unwrap();
+    git(&inner, &["add", "f"]);
+    git(&inner, &["commit", "-q", "-m", "inner"]);
+    git(&root, &["add", "inner"]);
+    git(&inner, &["config", "filter.x.clean", &format!("touch '{}'; cat", ran.display())]);
+    fs::write(inner.join(".gitattributes"), "* filter=x\n").unwrap();
+    fs::write(inner.join("f"), "two\n").unwrap();
+    write(&mut app, json, "src/f", "json\n");
+    for line in ["/diff json", "/land json --commit all"] {
+        app.enter(line);
+        wait_for_text(&mut app, "inner is a repository of its own, which may name programs: move it away");
+        app.type_bytes(b"\x1b");
+        app.turn();
+    }
+    assert!(!ran.exists(), "no program was run");
+    git(&root, &["status"]);
+    assert!(ran.exists(), "git runs it where nobody refuses");
+}

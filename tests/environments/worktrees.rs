@@ -177,12 +177,20 @@ fn a_new_conversation_gets_a_worktree_too_and_what_the_configuration_adds_to_it(
         return;
     }
     let setup = ["sh", "-c", "cat .env > installed"].map(str::to_owned).to_vec();
-    let copy = vec![".env".to_owned(), "missing".to_owned(), "../outside".to_owned()];
+    let copy = [".env", "missing", "../outside", "link/secret"].map(str::to_owned).to_vec();
     let worktree = WorktreeSettings { setup, copy, ..WorktreeSettings::default() };
     let mut app = Harness::new(Plan { real_time: true, worktree, size: Some((120, 40)), ..Plan::default() });
     let repo = app.directory().join("repo");
     make_repository(&repo);
     fs::write(repo.join(".env"), "SECRET=1\n").expect("a file");
+    // The branch has a link where the person has a directory.
+    let outside = tempfile::TempDir::new().expect("a directory");
+    std::os::unix::fs::symlink(outside.path(), repo.join("link")).expect("a link");
+    git(&repo, &["add", "link"]);
+    git(&repo, &["commit", "-q", "-m", "link"]);
+    fs::remove_file(repo.join("link")).expect("a link");
+    fs::create_dir(repo.join("link")).expect("a directory");
+    fs::write(repo.join("link/secret"), "SECRET=2\n").expect("a file");
     app.enter("/env coding@repo");
     app.say(1, "hello");
     app.turn_until_idle();
@@ -195,6 +203,8 @@ fn a_new_conversation_gets_a_worktree_too_and_what_the_configuration_adds_to_it(
     assert_eq!(fs::read_to_string(root.join("installed")).expect("the command ran"), "SECRET=1\n");
     app.switch(2);
     assert_shows(&mut app, "not copied: missing: no such file or directory; ../outside: not a path in the repository");
+    assert_shows(&mut app, "link is not a directory");
+    assert!(!outside.path().join("secret").exists(), "nothing is written through a link");
 }
 
 #[test]

@@ -209,7 +209,7 @@ pub const SETTINGS: &[Setting] = &[
         files: Files::Stricter("off"),
         kind: Kind::Network(|config| &mut config.sandbox.network),
     },
-    setting(
+    display(
         "done.command",
         "Program that says whether an agent that has changed files is done, run in its directory and in the sandbox",
         Kind::Words(|config| &mut config.done.command),
@@ -219,17 +219,17 @@ pub const SETTINGS: &[Setting] = &[
         "How often its failure goes back to the agent, before you are asked",
         Kind::Count(|config| &mut config.done.attempts, 0),
     ),
-    setting(
+    display(
         "worktree.setup",
         "Program that is run once in a new worktree, in the sandbox, before its agent begins",
         Kind::Words(|config| &mut config.worktree.setup),
     ),
-    setting(
+    display(
         "worktree.copy",
         "Untracked files of the repository that a new worktree gets, such as .env",
         Kind::Words(|config| &mut config.worktree.copy),
     ),
-    setting(
+    display(
         "worktree.tell_conflicts",
         "Tell models with what the changes in their worktree conflict",
         Kind::Bool(|config| &mut config.worktree.tells_conflicts),

@@ -75,7 +75,10 @@ impl ReviewView {
             Some(Ok(_)) => None,
         };
         if let Some(message) = message {
-            message.lines().for_each(|line| pane.say(&text::sanitise(line)));
+            let message = text::sanitise(&message);
+            // What `say` puts before a line.
+            let width = usize::from(size.0).saturating_sub(2).max(1);
+            message.lines().flat_map(|line| text::wrap(line, width)).for_each(|(_, line)| pane.say(line));
             return pane;
         }
         let columns = usize::from(size.0);

@@ -9,12 +9,12 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use super::landing::report;
+use super::landing::{extras, report};
 use crate::agent::Agent;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
-use crate::domain::file_change::{LandAll, LandRequest, Landed, WorktreeExtras};
+use crate::domain::file_change::{LandAll, LandRequest, Landed};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
@@ -60,19 +60,8 @@ impl Jobs {
         let work = move |job: &Job| {
             order(&directory, &roots, |survey| survey.update(&roots, &BTreeSet::new(), &environment, job))
         };
-        self.land_queue = Some(LandQueue {
-            origin,
-            shown_at,
-            how,
-            waiting: VecDeque::new(),
-            count: agents.len(),
-            landed: Vec::new(),
-            left: Vec::new(),
-            is_stopped: false,
-        });
         let text = format!("landing {}, one after another (Esc stops)", counted(agents.len(), "worktree", "worktrees"));
-        core.note(shown_at, LineKind::Note, &text);
-        core.edit(shown_at, |agent| agent.jobs += 1);
+        let count = agents.len();
         self.tasks.spawn(core, (Kind::Land, shown_at, None), work, move |jobs, core, outcome| {
             let order = outcome.unwrap_or_default();
             let place = |root: &PathBuf| order.iter().position(|there| there == root).unwrap_or(usize::MAX);
@@ -82,7 +71,33 @@ impl Jobs {
                 queue.waiting = agents.into_iter().map(|(agent, _)| agent).collect();
             }
             jobs.land_next(core);
-        })
+        })?;
+        self.land_queue = Some(LandQueue {
+            origin,
+            shown_at,
+            how,
+            waiting: VecDeque::new(),
+            count,
+            landed: Vec::new(),
+            left: Vec::new(),
+            is_stopped: false,
+        });
+        core.note(shown_at, LineKind::Note, &text);
+        core.edit(shown_at, |agent| agent.jobs += 1);
+        Ok(())
+    }
+
+    /// The agent at which the queue is shown has ended.
+    pub(super) fn move_landing(&mut self, core: &mut Core, from: AgentId, to: AgentId) {
+        if let Some(queue) = self.land_queue.as_mut().filter(|queue| queue.shown_at == from && to != from) {
+            queue.shown_at = to;
+            core.edit(to, |agent| agent.jobs += 1);
+        }
+    }
+
+    /// No further worktree is landed.
+    pub(in crate::repl) fn close_queue(&mut self) {
+        self.land_queue.iter_mut().for_each(|queue| queue.is_stopped = true);
     }
 
     /// Stops the queue after the worktree that is being landed. Returns whether there is one.
@@ -104,7 +119,7 @@ impl Jobs {
                 method: queue.how.method,
                 commit: (!queue.how.only_committed).then(|| core.roster().title_or_label(agent)),
                 check: config.done.command.clone(),
-                extras: WorktreeExtras { setup: config.worktree.setup.clone(), copy: config.worktree.copy.clone() },
+                extras: extras(core),
                 before: queue.landed.iter().map(|(landed, name)| (landed.clone(), name.clone())).collect(),
                 ..LandRequest::default()
             };

@@ -143,6 +143,7 @@ impl Component for Jobs {
             self.projects.release(*agent);
             self.titles.on_removed(core, *agent);
             let adopter = adopter.unwrap_or(*agent);
+            self.move_landing(core, *agent, adopter);
             let dropped: Vec<Parked> = self.parked.extract_if(.., |parked| parked.agent == *agent).collect();
             for parked in dropped {
                 self.release_for(core, &parked.not_stored(core).change, adopter);

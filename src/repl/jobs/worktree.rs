@@ -8,13 +8,13 @@ use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::change::{Change, Fork, ForkPlace};
 use crate::domain::environment::{EnvironmentSpec, WORKTREE};
-use crate::domain::file_change::WorktreeExtras;
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::drafts::return_refused;
 use crate::repl::core::file_steps::{environment_of_git, tell_model};
 use crate::repl::core::{Core, agent_gone, remove};
 use crate::repl::jobs::Jobs;
+use crate::repl::jobs::landing::extras;
 use crate::repl::jobs::parked::{spawn_fork, typed_line};
 use crate::repl::jobs::tasks::Kind;
 use crate::store::AgentRow;
@@ -90,8 +90,7 @@ impl Jobs {
         core.note(agent, LineKind::Note, &format!("creating a git worktree of {}", new.directory.display()));
         let (task, there) = ((Kind::AddWorktree, agent, Some(root.clone())), root.clone());
         let directory = new.directory.clone();
-        let settings = &core.config().worktree;
-        let extras = WorktreeExtras { setup: settings.setup.clone(), copy: settings.copy.clone() };
+        let extras = extras(core);
         let work = move |job: &Job| worktree::add(&directory, &there, &extras, &environment, job);
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
             jobs.on_worktree_made(core, (origin, agent), NewWorktree { number, ..new }, root, outcome);

@@ -19,7 +19,7 @@ use crate::sandbox;
 use crate::tools::file_access::reason;
 use crate::tools::git::Git;
 use crate::tools::worktree::notes;
-use crate::tools::{Environment, Job, Outcome};
+use crate::tools::{Environment, Job, Outcome, visible};
 
 /// Of a note, in bytes.
 const MAX_NOTE: u64 = 64 << 10;
@@ -53,57 +53,130 @@ pub fn interrupted(worktrees: &Path) -> Vec<PathBuf> {
 }
 
 /// Completes or takes back the last step of an interrupted landing. The result is a message for the person; none if nothing was
-/// to be done.
+/// to be done. If git cannot be run, the note stays.
 ///
 /// # Errors
 /// Something is left that only the person can decide.
 pub fn recover(root: &Path, env: &Environment, job: &Job) -> Outcome<Option<String>> {
-    let Some((old, new, checkout)) = read(root) else { return Ok(None) };
-    let outcome = recover_at(&checkout, (&old, &new), env, job);
+    let Some(step) = read(root) else { return Ok(None) };
+    let shown = step.checkout.display();
+    let left = step.recover(root, env, job).map_err(|why| format!("a landing in {shown} was interrupted: {why}"))?;
     end(root);
-    outcome.map_err(|why| format!("a landing in {} was interrupted: {why}", checkout.display()))
+    match left {
+        Recovered::Nothing => Ok(None),
+        Recovered::Complete => Ok(Some(format!("a landing that was interrupted is complete now: {shown}"))),
+        Recovered::TakenBack => Ok(Some(format!("a landing that was interrupted was taken back: {shown}"))),
+        Recovered::Except(names) => Err(format!(
+            "a landing in {shown} was interrupted: look at these files, which also somebody else has changed: {}",
+            names.join(", ")
+        )),
+    }
 }
 
-fn read(root: &Path) -> Option<(String, String, PathBuf)> {
+/// The step that a note is about.
+struct Step {
+    old: String,
+    new: String,
+    checkout: PathBuf,
+}
+
+enum Recovered {
+    Nothing,
+    Complete,
+    TakenBack,
+    /// But for these files.
+    Except(Vec<String>),
+}
+
+fn read(root: &Path) -> Option<Step> {
     let note = String::from_utf8(read_followed(&note_of(root), MAX_NOTE).ok()?).ok()?;
     let mut parts = note.splitn(3, '\n');
-    Some((parts.next()?.to_owned(), parts.next()?.to_owned(), parts.next()?.into()))
+    Some(Step { old: parts.next()?.to_owned(), new: parts.next()?.to_owned(), checkout: parts.next()?.into() })
 }
 
-fn recover_at(checkout: &Path, (old, new): (&str, &str), env: &Environment, job: &Job) -> Outcome<Option<String>> {
-    let common = sandbox::git_directory(checkout).ok_or("it is no longer a repository")?;
-    let mut git = Git::at(checkout, &common, env, job);
-    git.max_output = usize::try_from(MAX_FILE).unwrap_or(usize::MAX);
-    let run = |arguments: &[&str]| git.run(checkout, &plain(arguments));
-    if run(&["rev-parse", "HEAD"])? != old {
-        // It had moved on, or the person has.
-        return Ok(None);
+impl Step {
+    fn recover(&self, root: &Path, env: &Environment, job: &Job) -> Outcome<Recovered> {
+        let Self { old, new, checkout } = self;
+        let common = sandbox::git_directory(checkout).ok_or("it is no longer a repository")?;
+        let git = Git::at(checkout, &common, env, job);
+        let run = |arguments: &[&str]| git.run(checkout, &plain(arguments));
+        if run(&["rev-parse", "HEAD"])? != *old {
+            // It had moved on, or the person has.
+            return Ok(Recovered::Nothing);
+        }
+        let lock = checkout.join(run(&["rev-parse", "--git-path", "index.lock"])?);
+        let changed_at = |path: &Path| path.symlink_metadata().and_then(|found| found.modified()).ok();
+        match changed_at(&lock) {
+            Some(locked) if changed_at(&note_of(root)).is_some_and(|noted| locked < noted) => {
+                return Err(format!("{} is in use", lock.display()));
+            }
+            Some(_) => drop(fs::remove_file(&lock)),
+            None => {}
+        }
+        if run(&["diff", "--cached", "--quiet", new]).is_ok() {
+            run(&["reset", "--quiet", "--soft", new])?;
+            return Ok(Recovered::Complete);
+        }
+        let changed = run(&["diff", "--no-renames", "--name-only", "-z", old, new])?;
+        let (mut restored, mut left) = (false, Vec::new());
+        for name in changed.split('\0').filter(|name| !name.is_empty()) {
+            match self.take_back(name, &git) {
+                Ok(was_changed) => restored |= was_changed,
+                Err(_) if job.is_cancelled() => return Err("interrupted".into()),
+                Err(_) => left.push(visible(name)),
+            }
+        }
+        Ok(match (restored, left.is_empty()) {
+            (false, true) => Recovered::Nothing,
+            (true, true) => Recovered::TakenBack,
+            (_, false) => Recovered::Except(left),
+        })
     }
-    drop(fs::remove_file(checkout.join(run(&["rev-parse", "--git-path", "index.lock"])?)));
-    if run(&["diff", "--cached", "--quiet", new]).is_ok() {
-        run(&["reset", "--quiet", "--soft", new])?;
-        return Ok(Some(format!("a landing that was interrupted is complete now: {}", checkout.display())));
-    }
-    let changed = run(&["diff", "--no-renames", "--name-only", "-z", old, new])?;
-    let names: Vec<&str> = changed.split('\0').filter(|name| !name.is_empty()).collect();
-    let (mut restored, mut left) = (0, Vec::new());
-    for name in names {
-        let is_in_index = !run(&["ls-files", "--", &literal(name)])?.is_empty();
+
+    /// Brings a file back to what is in the index. Returns whether it had been changed; fails if not only by git.
+    fn take_back(&self, name: &str, git: &Git) -> Outcome<bool> {
+        let checkout = &self.checkout;
+        let run = |arguments: &[&str]| git.run(checkout, &plain(arguments));
+        if name.contains(char::REPLACEMENT_CHARACTER) || self.leads_through_link(name) {
+            return Err("its name is not one that can be handled".into());
+        }
+        let listed = run(&["ls-files", "-z", "--", &literal(name)])?;
+        let is_in_index = listed.split('\0').any(|listed| listed == name);
         let is_there = checkout.join(name).symlink_metadata().is_ok();
         if is_in_index && run(&["diff", "--quiet", "--", &literal(name)]).is_ok() || !is_in_index && !is_there {
-            continue;
+            return Ok(false);
         }
-        match (is_there, is_of_git(checkout, name, new, &git)) {
-            (false, _) | (true, true) if is_in_index => drop(run(&["checkout-index", "--force", "--", name])?),
-            (true, true) => fs::remove_file(checkout.join(name)).map_err(|error| reason(&error))?,
-            _ => left.push(name),
+        if is_there && !self.is_of_git(name, git) {
+            return Err("somebody else has changed it".into());
         }
-        restored += 1;
+        match is_in_index {
+            true => run(&["checkout-index", "--force", "--", name])?,
+            // By git, in the sandbox, which writes nowhere else.
+            false => run(&["clean", "--force", "--quiet", "-x", "--", &literal(name)])?,
+        };
+        Ok(true)
     }
-    match (restored, left.is_empty()) {
-        (0, _) => Ok(None),
-        (_, true) => Ok(Some(format!("a landing that was interrupted was taken back: {}", checkout.display()))),
-        (_, false) => Err(format!("look at these files, which also somebody else has changed: {}", left.join(", "))),
+
+    /// Whether a directory above a file is a link.
+    fn leads_through_link(&self, name: &str) -> bool {
+        let above = Path::new(name).ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+        above.into_iter().any(|above| self.checkout.join(above).is_symlink())
+    }
+
+    /// Whether git has written a file, or the beginning of it, as it is in the new commit.
+    fn is_of_git(&self, name: &str, git: &Git) -> bool {
+        let path = self.checkout.join(name);
+        let named = format!("{}:{name}", self.new);
+        let run = |arguments: &[&str]| git.run(&self.checkout, &plain(arguments)).ok();
+        let Some(whole) = run(&["cat-file", "blob", &named]) else { return false };
+        if let Ok(target) = fs::read_link(&path) {
+            return whole == target.to_string_lossy();
+        }
+        if run(&["hash-object", "--", name]).is_some_and(|hash| run(&["rev-parse", &named]) == Some(hash)) {
+            return true;
+        }
+        let begun = read_followed(&path, MAX_FILE).unwrap_or_default();
+        !begun.is_empty() && whole.starts_with(&*String::from_utf8_lossy(&begun))
     }
 }
 
@@ -112,26 +185,11 @@ fn literal(name: &str) -> String {
     format!(":(top,literal){name}")
 }
 
-/// Whether git has written a file, or the beginning of it, as it is in a commit.
-fn is_of_git(checkout: &Path, name: &str, commit: &str, git: &Git) -> bool {
-    let path = checkout.join(name);
-    let named = format!("{commit}:{name}");
-    if let Ok(target) = fs::read_link(&path) {
-        let meant = git.run(checkout, &plain(&["cat-file", "blob", &named]));
-        return meant.is_ok_and(|meant| meant == target.to_string_lossy());
-    }
-    let hash = |arguments: &[&str]| git.run(checkout, &plain(arguments)).ok();
-    if hash(&["hash-object", "--", name]).is_some_and(|hash_now| hash(&["rev-parse", &named]) == Some(hash_now)) {
-        return true;
-    }
-    let Ok(begun) = read_followed(&path, MAX_FILE) else { return false };
-    let whole = git.run(checkout, &plain(&["cat-file", "blob", &named])).unwrap_or_default();
-    whole.starts_with(&*String::from_utf8_lossy(&begun))
-}
-
 impl Landing<'_> {
-    /// After git has failed to move the branch on.
+    /// After git was stopped while it moved the branch on.
     pub(super) fn take_back(&self) {
-        drop(recover(self.root, self.git.env, self.git.job));
+        if let Ok(job) = Job::new() {
+            drop(recover(self.root, self.env, &job));
+        }
     }
 }
