@@ -136,3 +136,52 @@ fn answers_of_one_and_of_ten_agents() {
         check(&mut app, &format!("compare-{count}"));
     }
 }
+
+/// A file as an agent has found it, and as it has left it: changed words, a long line, wide characters, and hunks far apart.
+fn versions(n: usize) -> (String, String) {
+    let line = |at: usize| format!("    let value_{at} = compute(input, {at}); // of file {n}\n");
+    let before: String = (1..=60).map(line).collect();
+    let long = format!("    let long = \"{}\";\n", "a long text with 漢字 in it, ".repeat(8));
+    let after = before
+        .replace("compute(input, 3)", "compute(output, 3)")
+        .replace(&line(20), "")
+        .replace(&line(45), &(line(45) + &long));
+    (before, after)
+}
+
+#[test]
+fn the_review_of_one_file_and_of_three_hundred() {
+    if std::process::Command::new("git").arg("--version").output().is_err() {
+        return eprintln!("there is no git here: worktrees are not tried");
+    }
+    for count in [1, 300] {
+        let plan = Plan { size: Some(SIZES[0]), device: || terminal(true), real_time: true, ..Plan::default() };
+        let mut app = Harness::new(plan);
+        let repo = app.directory().join("repo");
+        std::fs::create_dir_all(repo.join("src")).expect("a directory");
+        let git = |arguments: &[&str]| {
+            let mut git = std::process::Command::new("git");
+            // The frames name the commit.
+            git.args(["-c", "user.name=test", "-c", "user.email=test@localhost"]).args(arguments).current_dir(&repo);
+            git.env("GIT_AUTHOR_DATE", "2026-01-01T00:00:00Z").env("GIT_COMMITTER_DATE", "2026-01-01T00:00:00Z");
+            git.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+            assert!(git.output().expect("git runs").status.success(), "{arguments:?}");
+        };
+        git(&["init", "-q", "-b", "main"]);
+        for n in 0..count {
+            std::fs::write(repo.join(format!("src/part_{n:03}.rs")), versions(n).0).expect("a file");
+        }
+        git(&["add", "."]);
+        git(&["commit", "-q", "-m", "first"]);
+        app.enter("/env coding@repo");
+        app.enter("/fork --worktree --name json");
+        app.turn_until("a child", |app| app.repl.roster().len() == 3);
+        let root = app.agent(2).inputs.environment.worktree.clone().expect("a worktree");
+        for n in 0..count {
+            std::fs::write(root.join(format!("src/part_{n:03}.rs")), versions(n).1).expect("a file");
+        }
+        app.enter("/diff");
+        app.turn_until("compared", |app| app.screen_text().contains("part_000.rs"));
+        check(&mut app, &format!("review-{count}"));
+    }
+}
