@@ -128,6 +128,7 @@ pub mod config {
     pub use crate::domain::display::{Abilities, DisplaySettings, Notification, StatusField};
     pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, ModelSettings, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
+    pub use crate::domain::file_change::WorktreeExtras;
     pub use crate::domain::hook::{Hook, HookEvent, HookScript};
     pub use crate::domain::limits::{LimitName, LimitValue, TreeLimits};
     pub use crate::domain::mcp::{McpServer, McpTool, Transport as McpTransport};

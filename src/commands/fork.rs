@@ -56,8 +56,7 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     }
     let (includes_current, stays) = (given.get_flag("include-current"), given.get_flag("stay"));
     let place = given.get_flag("worktree").then_some(ForkPlace::NewWorktree);
-    let inherits_nothing = false;
-    let fork = Fork { prompt, name, model, definition, inherits_nothing, includes_current, stays, place };
+    let fork = Fork { prompt, name, model, definition, includes_current, stays, place, ..Fork::default() };
     Ok(InputResult::NewState(Change::Fork(fork), None))
 }
 

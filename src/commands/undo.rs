@@ -95,8 +95,8 @@ fn land(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
 
 /// The way that was asked for, or this one.
 fn method(given: &ArgMatches, usual: LandMethod) -> LandMethod {
-    let named = [LandMethod::Rebase, LandMethod::Squash].into_iter();
-    named.into_iter().find(|method| method.option().is_some_and(|id| given.get_flag(id))).unwrap_or(usual)
+    let mut named = [LandMethod::Rebase, LandMethod::Squash].into_iter();
+    named.find(|method| method.option().is_some_and(|id| given.get_flag(id))).unwrap_or(usual)
 }
 
 /// The agent whose files are meant, also an archived or killed one.

@@ -12,6 +12,7 @@ use crate::domain::definition::AgentDefinition;
 use crate::domain::display::DisplaySettings;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
+use crate::domain::file_change::WorktreeExtras;
 use crate::domain::hook::Hook;
 use crate::domain::instructions::InstructionFile;
 use crate::domain::keymap::KeyMap;
@@ -188,10 +189,8 @@ impl Default for DoneSettings {
 /// The worktrees that are made for agents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorktreeSettings {
-    /// The command that is run in a new one, with its arguments; empty for none.
-    pub setup: Vec<String>,
-    /// Untracked files that are copied to a new one, relative to the repository.
-    pub copy: Vec<String>,
+    /// What a new one gets.
+    pub extras: WorktreeExtras,
     /// Whether models are told with what their worktree conflicts.
     pub tells_conflicts: bool,
 }

@@ -172,8 +172,7 @@ impl Drop for Survey {
 fn look(root: &Path, place: &Path, env: &Environment, job: &Job) -> Result<Seen, String> {
     let common = sandbox::git_directory(root).ok_or("it is no longer part of a repository")?;
     let mut git = Git::to_look_at(root, env, job).without_filters(root)?;
-    let drivers = git.run(root, &["config", "--local", "--name-only", "--get-regexp", r"^merge\..*\.driver$"]);
-    if git.has_filters() || drivers.is_ok_and(|drivers| !drivers.is_empty()) {
+    if git.repository_names_programs(root) {
         return Err("the repository configures programs that polylogue does not run".into());
     }
     let (base, _) = base(root, &git)?;

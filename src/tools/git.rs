@@ -106,9 +106,11 @@ impl<'a> Git<'a> {
         Self { runs_hooks: true, ..self }
     }
 
-    /// Whether the repository configures filters, which are turned off.
-    pub(super) fn has_filters(&self) -> bool {
-        !self.filters.is_empty()
+    /// Whether the repository configures filters, which are turned off, or merge drivers: without them git's results differ.
+    pub(super) fn repository_names_programs(&self, root: &Path) -> bool {
+        let pattern = r"^merge\..*\.driver$";
+        let drivers = self.run(root, &["config", "--local", "--name-only", "--get-regexp", pattern]);
+        !self.filters.is_empty() || drivers.is_ok_and(|drivers| !drivers.is_empty())
     }
 
     /// Turns off the filters (gitattributes(5)) that the repository of this directory configures; those of the user's own

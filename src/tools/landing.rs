@@ -73,8 +73,6 @@ pub fn land(root: &Path, request: &LandRequest, env: &Environment, job: &Job) ->
 
 struct Landing<'a> {
     root: &'a Path,
-    env: &'a Environment,
-    job: &'a Job,
     git: Git<'a>,
     /// The git directory of the repository.
     common: PathBuf,
@@ -104,8 +102,7 @@ impl<'a> Landing<'a> {
         })?;
         checkouts.retain(|checkout| checkout.branch.as_ref() == Some(&target));
         let checkout = checkouts.pop().map(|checkout| checkout.path);
-        let drivers = git.run(root, &["config", "--local", "--name-only", "--get-regexp", r"^merge\..*\.driver$"]);
-        if git.has_filters() || drivers.is_ok_and(|drivers| !drivers.is_empty()) {
+        if git.repository_names_programs(root) {
             return Err(format!(
                 "the repository configures filters or merge drivers, which polylogue does not run: \
                  commit in {} and run git merge {branch} on {target}",
@@ -113,7 +110,7 @@ impl<'a> Landing<'a> {
             ));
         }
         refuse_inner_programs(root, &git)?;
-        Ok(Self { root, env, job, git, common, target, checkout })
+        Ok(Self { root, git, common, target, checkout })
     }
 
     fn land(&self, request: &LandRequest) -> Outcome<Landed> {
@@ -132,7 +129,7 @@ impl<'a> Landing<'a> {
         }
         let (new, failures) = self.combine(request, &old, &tip).map_err(|why| format!("{why}{committed}"))?;
         // The command may have run for minutes.
-        let now = Landing::prepare(self.root, self.env, self.job)?;
+        let now = Landing::prepare(self.root, self.git.env, self.git.job)?;
         now.advance(&old, &new).map_err(|why| format!("{why}{committed}"))?;
         let how = match request.method {
             LandMethod::Rebase => "rebased",

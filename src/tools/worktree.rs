@@ -95,12 +95,12 @@ impl Left {
 
 /// Where is written what [`Left`] has.
 fn left_file(root: &Path) -> PathBuf {
-    notes(root).join(root.file_name().unwrap_or_default())
+    notes(root.parent().unwrap_or(root)).join(root.file_name().unwrap_or_default())
 }
 
 /// The directory of what is noted about worktrees, beside that of the worktrees.
-pub(super) fn notes(root: &Path) -> PathBuf {
-    root.parent().unwrap_or(root).with_file_name("worktree-branches")
+pub(super) fn notes(worktrees: &Path) -> PathBuf {
+    worktrees.with_file_name("worktree-branches")
 }
 
 /// Forgets the origin of a removed worktree.
@@ -313,7 +313,7 @@ pub fn discard(root: &Path, unix_ms: i64, env: &Environment, job: &Job) -> Outco
     let common = PathBuf::from(git.run(root, &["rev-parse", "--path-format=absolute", "--git-common-dir"])?);
     refuse_inner_programs(root, &git).map_err(|why| kept_message(root, &why))?;
     git.run(root, &["-c", "core.safecrlf=false", "add", "--all"])?;
-    if let Some(inner) = inner_repository(root, &git)? {
+    if let Some(inner) = inner_repositories(root, &git)?.first() {
         return Err(kept_message(root, &format!("{inner} is a repository of its own, which a ref would not keep")));
     }
     let kept = keep(&branch, now, root, &git)?;
@@ -351,17 +351,12 @@ fn forget_old(now: i64, common: &Path, git: &Git) -> Result<(), String> {
     Ok(())
 }
 
-/// A repository in the worktree that is in its index, of which git keeps only the commit.
-fn inner_repository(root: &Path, git: &Git) -> Result<Option<String>, String> {
-    inner_repositories(root, git).map(|mut inner| inner.next())
-}
-
-fn inner_repositories(root: &Path, git: &Git) -> Result<impl Iterator<Item = String>, String> {
+/// The repositories in the worktree that are in its index, of which git keeps only the commits.
+fn inner_repositories(root: &Path, git: &Git) -> Result<Vec<String>, String> {
     let staged = git.run(root, &["ls-files", "--stage", "-z"])?;
     let links = staged.split('\0').filter(|entry| entry.starts_with("160000 "));
     let paths = links.filter_map(|entry| entry.split_once('\t').map(|(_, path)| path.to_owned()));
-    let found: Vec<String> = paths.filter(|path| root.join(path).join(".git").symlink_metadata().is_ok()).collect();
-    Ok(found.into_iter())
+    Ok(paths.filter(|path| root.join(path).join(".git").symlink_metadata().is_ok()).collect())
 }
 
 /// Fails if a repository in the worktree is in its index and has a configuration that an agent can write: git would run the
@@ -375,7 +370,7 @@ pub(super) fn refuse_inner_programs(root: &Path, git: &Git) -> Result<(), String
         let to = to.and_then(|to| to.canonicalize().ok());
         !to.is_some_and(|to| common.canonicalize().is_ok_and(|common| to.starts_with(common)))
     };
-    match inner_repositories(root, git)?.find(is_of_agent) {
+    match inner_repositories(root, git)?.into_iter().find(is_of_agent) {
         None => Ok(()),
         Some(path) => Err(format!("{path} is a repository of its own, which may name programs: move it away")),
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use polylogue::config::{Hook, Rules, WorktreeSettings};
+use polylogue::config::{Hook, Rules, WorktreeExtras, WorktreeSettings};
 use polylogue::{AgentId, Change};
 use rustix::fs::OFlags;
 use serde_json::json;
@@ -178,7 +178,7 @@ fn a_new_conversation_gets_a_worktree_too_and_what_the_configuration_adds_to_it(
     }
     let setup = ["sh", "-c", "cat .env > installed"].map(str::to_owned).to_vec();
     let copy = [".env", "missing", "../outside", "link/secret"].map(str::to_owned).to_vec();
-    let worktree = WorktreeSettings { setup, copy, ..WorktreeSettings::default() };
+    let worktree = WorktreeSettings { extras: WorktreeExtras { setup, copy }, ..WorktreeSettings::default() };
     let mut app = Harness::new(Plan { real_time: true, worktree, size: Some((120, 40)), ..Plan::default() });
     let repo = app.directory().join("repo");
     make_repository(&repo);

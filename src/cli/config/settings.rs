@@ -222,12 +222,12 @@ pub const SETTINGS: &[Setting] = &[
     display(
         "worktree.setup",
         "Program that is run once in a new worktree, in the sandbox, before its agent begins",
-        Kind::Words(|config| &mut config.worktree.setup),
+        Kind::Words(|config| &mut config.worktree.extras.setup),
     ),
     display(
         "worktree.copy",
         "Untracked files of the repository that a new worktree gets, such as .env",
-        Kind::Words(|config| &mut config.worktree.copy),
+        Kind::Words(|config| &mut config.worktree.extras.copy),
     ),
     display(
         "worktree.tell_conflicts",

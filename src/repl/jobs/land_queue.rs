@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use super::landing::{extras, report};
+use super::landing::report;
 use crate::agent::Agent;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
@@ -22,7 +22,7 @@ use crate::repl::core::file_steps::environment_of_git;
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::tasks::Kind;
 use crate::tools::conflicts::{Other, Survey};
-use crate::tools::{Job, Outcome, landing};
+use crate::tools::{Job, landing};
 
 /// Worktrees that are landed one after another.
 pub(super) struct LandQueue {
@@ -58,7 +58,8 @@ impl Jobs {
         let roots: BTreeSet<PathBuf> = agents.iter().map(|(_, root)| root.clone()).collect();
         let environment = environment_of_git(core);
         let work = move |job: &Job| {
-            order(&directory, &roots, |survey| survey.update(&roots, &BTreeSet::new(), &environment, job))
+            let survey = Survey::new(&directory).update(&roots, &BTreeSet::new(), &environment, job)?;
+            Ok(ordered(&survey, roots))
         };
         let text = format!("landing {}, one after another (Esc stops)", counted(agents.len(), "worktree", "worktrees"));
         let count = agents.len();
@@ -119,7 +120,7 @@ impl Jobs {
                 method: queue.how.method,
                 commit: (!queue.how.only_committed).then(|| core.roster().title_or_label(agent)),
                 check: config.done.command.clone(),
-                extras: extras(core),
+                extras: config.worktree.extras.clone(),
                 before: queue.landed.iter().map(|(landed, name)| (landed.clone(), name.clone())).collect(),
                 ..LandRequest::default()
             };
@@ -176,18 +177,13 @@ impl Jobs {
 }
 
 /// The worktrees in an order in which few conflict with those before: the fewest conflicts first, then the smallest change.
-fn order(
-    directory: &Path,
-    roots: &BTreeSet<PathBuf>,
-    update: impl FnOnce(Survey) -> Outcome<Survey>,
-) -> Outcome<Vec<PathBuf>> {
-    let survey = update(Survey::new(directory))?;
+fn ordered(survey: &Survey, roots: BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let conflicts = |root: &PathBuf| {
         let takes_part = |other: &Other| matches!(other, Other::Worktree(other) if other == root);
         survey.conflicts().iter().filter(|found| found.root == *root || takes_part(&found.other)).count()
     };
     let size = |root: &PathBuf| survey.size(root).map_or(0, |size| size.added + size.removed);
-    let mut ordered: Vec<PathBuf> = roots.iter().cloned().collect();
+    let mut ordered: Vec<PathBuf> = roots.into_iter().collect();
     ordered.sort_by_key(|root| (conflicts(root), size(root)));
-    Ok(ordered)
+    ordered
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::domain::file_change::{LandRequest, WorktreeExtras};
+use crate::domain::file_change::LandRequest;
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::{Core, drafts, file_steps};
@@ -25,7 +25,7 @@ impl Jobs {
         request: LandRequest,
     ) -> Result<()> {
         let root = self.own_worktree(core, agent)?;
-        let request = LandRequest { extras: extras(core), ..request };
+        let request = LandRequest { extras: core.config().worktree.extras.clone(), ..request };
         let environment = file_steps::environment_of_git(core);
         let (line, kills_agent_after) = (line_of(core, shown_at, agent, &request), request.kills_agent_after);
         let (task, there) = ((Kind::Land, agent, Some(root.clone())), root.clone());
@@ -131,12 +131,6 @@ impl Jobs {
             self.release_worktree(root, shown_at);
         }
     }
-}
-
-/// What new worktrees get.
-pub(super) fn extras(core: &Core) -> WorktreeExtras {
-    let settings = &core.config().worktree;
-    WorktreeExtras { setup: settings.setup.clone(), copy: settings.copy.clone() }
 }
 
 /// Where a note is shown when some agents have ended: where it was typed, or at the parent of that agent.

@@ -14,7 +14,6 @@ use crate::repl::core::drafts::return_refused;
 use crate::repl::core::file_steps::{environment_of_git, tell_model};
 use crate::repl::core::{Core, agent_gone, remove};
 use crate::repl::jobs::Jobs;
-use crate::repl::jobs::landing::extras;
 use crate::repl::jobs::parked::{spawn_fork, typed_line};
 use crate::repl::jobs::tasks::Kind;
 use crate::store::AgentRow;
@@ -90,7 +89,7 @@ impl Jobs {
         core.note(agent, LineKind::Note, &format!("creating a git worktree of {}", new.directory.display()));
         let (task, there) = ((Kind::AddWorktree, agent, Some(root.clone())), root.clone());
         let directory = new.directory.clone();
-        let extras = extras(core);
+        let extras = core.config().worktree.extras.clone();
         let work = move |job: &Job| worktree::add(&directory, &there, &extras, &environment, job);
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
             jobs.on_worktree_made(core, (origin, agent), NewWorktree { number, ..new }, root, outcome);

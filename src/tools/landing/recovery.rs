@@ -31,7 +31,7 @@ const MAX_FILE: u64 = 64 << 20;
 /// The note about a landing of the worktree at `root`.
 fn note_of(root: &Path) -> PathBuf {
     let name = root.file_name().unwrap_or_default().to_string_lossy();
-    notes(root).join(format!("{name}{LANDING}"))
+    notes(root.parent().unwrap_or(root)).join(format!("{name}{LANDING}"))
 }
 
 /// Notes that a branch will move on from one commit to another where it is checked out.
@@ -47,7 +47,7 @@ pub(super) fn end(root: &Path) {
 
 /// The worktrees among which a landing was interrupted, from the directory of all worktrees.
 pub fn interrupted(worktrees: &Path) -> Vec<PathBuf> {
-    let listed = fs::read_dir(notes(&worktrees.join("any"))).into_iter().flatten().flatten();
+    let listed = fs::read_dir(notes(worktrees)).into_iter().flatten().flatten();
     let names = listed.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(LANDING).map(str::to_owned));
     names.map(|name| worktrees.join(name)).collect()
 }
@@ -189,7 +189,7 @@ impl Landing<'_> {
     /// After git was stopped while it moved the branch on.
     pub(super) fn take_back(&self) {
         if let Ok(job) = Job::new() {
-            drop(recover(self.root, self.env, &job));
+            drop(recover(self.root, self.git.env, &job));
         }
     }
 }

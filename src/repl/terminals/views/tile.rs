@@ -155,8 +155,8 @@ pub(super) fn rows(
     let todo = agent.view.todo().map(Todo::summary).filter(|todo| !todo.is_empty());
     let report = Some(agent.report.line()).filter(|report| !report.is_empty());
     let bottom = [report, Some(todo.unwrap_or_else(place))].into_iter().flatten().collect::<Vec<_>>().join(" ─ ");
-    let attention = Style { dim: false, ..Style::color(Color::Attention) };
-    let border = if agent.report.conflicts.is_empty() || is_marked { border } else { attention };
+    let is_plain = agent.report.conflicts.is_empty() || is_marked;
+    let border = if is_plain { border } else { Style::color(Color::Attention) };
     rows.push(edge(['└', '┘'], &bottom, &cost(agent), inner, border));
     rows
 }
