@@ -18,6 +18,7 @@ mod conflicts;
 mod corpus;
 mod elsewhere;
 mod land_all;
+mod land_crash;
 mod landing;
 mod remote;
 mod review;

@@ -106,6 +106,6 @@ mod tests {
     fn arguments_that_name_agents_models_or_topics_are_completed() {
         let names = value_names(&command());
         let count = |name: &str| names.iter().filter(|other| *other == name).count();
-        assert_eq!((count("AGENT"), count("PROVIDER/MODEL"), count("TOPIC")), (14, 4, 1), "{names:?}");
+        assert_eq!((count("AGENT"), count("PROVIDER/MODEL"), count("TOPIC")), (15, 4, 1), "{names:?}");
     }
 }

@@ -56,7 +56,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Questions", &["approvals", "approve", "deny"]),
-    ("Work", &["undo", "land", "compare", "multi-agent"]),
+    ("Work", &["review", "land", "undo", "compare", "multi-agent"]),
     ("Server", &["serve", "stop", "sessions", "status", "acp"]),
     ("Other", &["usage", "trace", "replay", "help", "man"]),
 ];

@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result
             Some(id) if command.name == "approve" && command.is_set("always") && !command.has("rule") => {
                 return show_rules(id, arguments, directory);
             }
-            _ => show(command, &run_command(arguments, directory, command)?),
+            _ => return Ok(show(command, &run_command(arguments, directory, command)?)),
         },
         _ => unreachable!("not a subcommand for scripts"),
     }
@@ -88,11 +88,15 @@ fn run_command(arguments: &Arguments, directory: &Path, command: &ChatCommand) -
     }
 }
 
-/// Prints the response to a command.
-fn show(command: &ChatCommand, response: &Value) {
+/// Prints the response to a command. Returns the exit code.
+fn show(command: &ChatCommand, response: &Value) -> u8 {
     let (data, is_json) = (&response["data"], command.is_json());
-    print_text(response);
+    if !is_json || data.is_null() {
+        print_text(response);
+    }
     match command.name {
+        // The text says the same.
+        "diff" | "land" if !is_json => {}
         "agents" if command.is_set("definitions") => print::table(data, print::DEFINITIONS, is_json),
         "agents" => show_agents(data, is_json),
         "mail" => show_mail(command, data),
@@ -100,6 +104,8 @@ fn show(command: &ChatCommand, response: &Value) {
         _ if data.is_object() => print::table(&Value::Array(vec![data.clone()]), command.shell.columns, is_json),
         _ => print::table(data, command.shell.columns, is_json),
     }
+    let was_left = command.name == "land" && data.as_array().into_iter().flatten().any(|row| row["landed"] == false);
+    if was_left { code::FAILED } else { code::DONE }
 }
 
 fn print_text(response: &Value) {

@@ -19,6 +19,11 @@ pub fn agent_arg(role: &str) -> Arg {
     Arg::new(AGENT).value_name("AGENT").help(help)
 }
 
+/// The same for any number of agents.
+pub fn agents_arg(role: &str) -> Arg {
+    agent_arg(role).num_args(0..).action(ArgAction::Append)
+}
+
 /// A positional argument.
 pub fn positional(id: &'static str, name: &'static str) -> Arg {
     Arg::new(id).value_name(name)
@@ -73,7 +78,7 @@ fn has_options(parser: &Command) -> bool {
 /// nothing is one.
 fn words_of_line(parser: &Command, rest: Option<Rest>, line: &str) -> Vec<String> {
     let (mut options, mut values) = (Vec::new(), Vec::new());
-    let (mut positionals, mut may_be_option) = (parser.get_positionals(), has_options(parser));
+    let mut may_be_option = has_options(parser);
     let mut left = line.trim();
     while !left.is_empty() {
         if may_be_option && left.starts_with("--") {
@@ -85,7 +90,7 @@ fn words_of_line(parser: &Command, rest: Option<Rest>, line: &str) -> Vec<String
             }
             continue;
         }
-        let next = positionals.next();
+        let next = positional_at(parser, values.len());
         if next.is_some_and(|arg| takes_rest(rest, arg)) {
             values.push(rest_of_line(rest, left));
             break;
@@ -121,6 +126,12 @@ fn take_option<'a>(options: &mut Vec<String>, parser: &Command, rest: Option<Res
     };
     options.push(format!("{name}={value}"));
     after
+}
+
+/// The argument of the value at this position, counted from 0.
+pub(super) fn positional_at(parser: &Command, at: usize) -> Option<&Arg> {
+    let takes_more = |arg: &&Arg| matches!(arg.get_action(), ArgAction::Append);
+    parser.get_positionals().nth(at).or_else(|| parser.get_positionals().last().filter(takes_more))
 }
 
 /// Whether this argument takes the rest of the line.
@@ -278,6 +289,7 @@ mod tests {
             ("filter-mail --from agent 7", "from", Some("agent 7")),
             ("skill agent 7 things", "text", Some("7 things")),
             ("kill -abc --cascade", AGENT, Some("-abc")),
+            ("land scout agent 7 --commit fix", AGENT, Some("scout")),
             ("kill --", AGENT, Some("")),
             ("fork -- --model is a word", "prompt", Some("--model is a word")),
             ("system --- a rule", "text", Some("--- a rule")),
@@ -286,6 +298,8 @@ mod tests {
             assert_eq!(value_of(&parsed(line).expect(line), id), expected, "{line}");
         }
         assert_eq!(value_of(&parsed("kill agent 7 --cascade").expect("valid"), AGENT), Some("agent 7"));
+        let several = parsed("land scout agent 7 --rebase").expect("valid");
+        assert_eq!(several.get_many::<String>(AGENT).expect("agents").collect::<Vec<_>>(), ["scout", "agent 7"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use clap::Arg;
 
-use super::arguments::{split_word, takes_rest, value_name};
+use super::arguments::{positional_at, split_word, takes_rest, value_name};
 use super::{CommandContext, CommandSpec, all, find, replacement, server_prompt, skills};
 use crate::agent::Agent;
 use crate::base::fuzzy::Fuzzy;
@@ -47,11 +47,11 @@ fn complete_arguments(spec: &CommandSpec, context: &CommandContext, typed: &str)
     let (mut count, mut given) = (0, Vec::new());
     let mut left = before_last_word(typed);
     while !left.is_empty() {
-        let (word, after) = split_word(left, command.get_positionals().nth(count));
+        let (word, after) = split_word(left, positional_at(&command, count));
         left = after;
         let Some(option) = word.strip_prefix("--") else {
             count += 1;
-            match command.get_positionals().nth(count - 1) {
+            match positional_at(&command, count - 1) {
                 Some(arg) if !takes_rest(spec.rest, arg) => continue,
                 _ => return Vec::new(),
             }
@@ -72,7 +72,7 @@ fn complete_arguments(spec: &CommandSpec, context: &CommandContext, typed: &str)
         })
     };
     let options = command.get_arguments().filter(|arg| !is_excluded(arg)).filter_map(Arg::get_long);
-    let next = command.get_positionals().nth(count).map(|arg| values(context, arg)).unwrap_or_default();
+    let next = positional_at(&command, count).map(|arg| values(context, arg)).unwrap_or_default();
     complete_word(typed, next.into_iter().chain(options.map(|name| format!("--{name} "))))
 }
 

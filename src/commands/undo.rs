@@ -2,12 +2,12 @@
 
 use clap::ArgMatches;
 
-use super::arguments::{AGENT, agent_arg, flag, option, value_of};
+use super::arguments::{AGENT, agent_arg, agents_arg, flag, option, value_of};
 use super::{CommandContext, CommandSpec, Rest, ShellSpec, WithoutServer, any_called, usage_error};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::change::{Change, FileJob, Shown};
-use crate::domain::file_change::{LandAll, LandMethod, LandRequest, UndoRequest};
+use crate::domain::file_change::{LandMany, LandMethod, LandRequest, UndoRequest};
 use crate::domain::flow::InputResult;
 
 pub const UNDO: CommandSpec = CommandSpec {
@@ -38,29 +38,38 @@ pub const UNDO: CommandSpec = CommandSpec {
 pub const DIFF: CommandSpec = CommandSpec {
     arguments: "[AGENT]",
     aliases: &["review-changes"],
-    define: |command| command.arg(agent_arg("Agent whose changes to show")),
+    shell: Some(ShellSpec {
+        name: Some("review"),
+        without_server: WithoutServer::Runs,
+        has_no_time_limit: true,
+        prints_data: true,
+        ..ShellSpec::new("Show what an agent has changed")
+    }),
+    define: |command| command.arg(agent_arg("Agent whose changes to show, also a killed one")),
     ..CommandSpec::new("diff", "review an agent's changes: read, comment, land (Alt+R)", |context, given| {
-        let agent = context.target(given)?;
-        Ok(InputResult::NewState(Change::Show(Shown::Diff(agent)), None))
+        Ok(InputResult::NewState(Change::Show(Shown::Diff(changed_agent(context, given)?)), None))
     })
 };
 
 pub const LAND: CommandSpec = CommandSpec {
-    arguments: "[AGENT | --all] [--commit TEXT]",
+    arguments: "[AGENT... | --all] [--commit TEXT]",
     shell: Some(ShellSpec {
         without_server: WithoutServer::Runs,
         has_no_time_limit: true,
+        prints_data: true,
         ..ShellSpec::new("Merge the worktree of an agent into the branch that it left")
     }),
     define: |command| {
         command
-            .arg(agent_arg("Agent whose worktree to merge, also a killed one"))
+            .arg(agents_arg(
+                "Agent whose worktree to merge, also a killed one; several are landed one after another, as with --all",
+            ))
             .arg(
                 flag("all", "Land the worktrees of all agents, one after another, each if the [done] command succeeds")
                     .conflicts_with_all([AGENT, "commit", "verify"]),
             )
-            .arg(flag("only-committed", "Leave uncommitted changes where they are").requires("all"))
-            .arg(flag("rebase", "Rebase the commits instead of merging them"))
+            .arg(flag("only-committed", "Leave uncommitted changes where they are").conflicts_with("commit"))
+            .arg(flag("rebase", "Rebase the commits instead of merging them, as several are anyway"))
             .arg(flag("squash", "Squash the commits into one; --commit sets its message").conflicts_with("rebase"))
             .arg(option("commit", "MESSAGE", "Commit uncommitted changes first, with this message"))
             .arg(
@@ -73,12 +82,17 @@ pub const LAND: CommandSpec = CommandSpec {
 };
 
 fn land(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
-    if given.get_flag("all") {
-        let method = method(given, LandMethod::Rebase);
-        let how = LandAll { method, only_committed: given.get_flag("only-committed") };
-        return Ok(InputResult::NewState(Change::Files(FileJob::LandAll(how)), None));
-    }
+    let only_committed = given.get_flag("only-committed");
+    let named = given.get_many::<String>(AGENT).into_iter().flatten();
+    let agents = named.map(|name| any_called(context.roster, context.store, name)).collect::<Result<Vec<AgentId>>>()?;
     let commit = value_of(given, "commit");
+    if given.get_flag("all") || agents.len() > 1 {
+        if commit.is_some() {
+            return Err(usage_error("--commit is for one agent; of several, each commit gets the title of its agent"));
+        }
+        let how = LandMany { agents, method: method(given, LandMethod::Rebase), only_committed };
+        return Ok(InputResult::NewState(Change::Files(FileJob::LandMany(how)), None));
+    }
     if commit.is_some_and(|message| message.trim().is_empty()) {
         return Err(usage_error("--commit needs a message"));
     }
@@ -86,10 +100,11 @@ fn land(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let request = LandRequest {
         method: method(given, LandMethod::Merge),
         verifies: given.get_flag("verify"),
+        only_committed,
         commit,
         ..LandRequest::default()
     };
-    let agent = changed_agent(context, given)?;
+    let agent = agents.first().copied().unwrap_or(context.current);
     Ok(InputResult::NewState(Change::Files(FileJob::Land { agent, request }), None))
 }
 

@@ -9,7 +9,7 @@ use crate::domain::approval::Policy;
 use crate::domain::choices::Choices;
 use crate::domain::compare::CompareChange;
 use crate::domain::diff::FileDiff;
-use crate::domain::file_change::{LandAll, LandRequest, UndoRequest};
+use crate::domain::file_change::{LandMany, LandRequest, UndoRequest};
 use crate::domain::limits::{LimitName, LimitValue};
 use crate::domain::mail::MailId;
 use crate::domain::parameters::ParameterName;
@@ -231,8 +231,8 @@ pub enum FileJob {
         /// How.
         request: LandRequest,
     },
-    /// Land the worktrees of all agents, one after another.
-    LandAll(LandAll),
+    /// Land the worktrees of several agents, one after another.
+    LandMany(LandMany),
     /// Revert one hunk of a change.
     RevertHunk {
         /// The agent that made the change.
@@ -459,7 +459,7 @@ impl Change {
             Self::Copy(_) => "copy",
             Self::Files(FileJob::Undo { .. }) => "undo",
             Self::Files(FileJob::Land { .. }) => "land",
-            Self::Files(FileJob::LandAll(_)) => "land_all",
+            Self::Files(FileJob::LandMany(_)) => "land_many",
             Self::Files(FileJob::RevertHunk { .. }) => "revert_hunk",
             Self::Files(FileJob::Discard(_)) => "discard",
             Self::Files(FileJob::Export { .. }) => "export",

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
 use similar::algorithms::{Capture, Compact, Replace, myers};
 use similar::{DiffOp, DiffTag};
 
@@ -47,6 +48,27 @@ impl FileDiff {
             (about, true) => about.to_owned(),
             (about, false) => format!("{about}, {counts}"),
         }
+    }
+
+    /// For programs: each hunk with the line of the file that it changes first.
+    pub fn as_json(&self) -> Value {
+        let hunk =
+            |lines: &Range<usize>| json!({"line": self.first_changed(lines), "lines": self.lines[lines.clone()]});
+        json!({
+            "path": self.path,
+            "about": self.about,
+            "removed": self.removed,
+            "added": self.added,
+            "hunks": self.hunks().iter().map(hunk).collect::<Vec<_>>(),
+        })
+    }
+
+    /// The number of the first line that a hunk changes, in the new text.
+    pub fn first_changed(&self, lines: &Range<usize>) -> usize {
+        let lines = &self.lines[lines.clone()];
+        let begin = lines.first().and_then(|line| hunk(line)).map_or(1, |(_, new)| new);
+        let same = lines.iter().filter(|line| hunk(line).is_none()).take_while(|line| line.starts_with(' ')).count();
+        begin + same
     }
 
     /// Whether the change made it.

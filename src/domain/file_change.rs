@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Value, json};
 
 use crate::base::id::{AgentId, MessageId};
 
@@ -237,6 +238,8 @@ pub struct LandRequest {
     pub method: LandMethod,
     /// The message with which uncommitted changes are committed first.
     pub commit: Option<String>,
+    /// Without such a message, uncommitted changes are left where they are, instead of refused.
+    pub only_committed: bool,
     /// Whether the commit runs the hooks of the repository and is signed, as the person's own commits are.
     pub verifies: bool,
     /// The agent is killed when its work has landed.
@@ -269,9 +272,19 @@ pub struct Landed {
     pub commits: (String, String),
 }
 
-/// How all worktrees are landed, one after another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LandAll {
+impl Landed {
+    /// For programs, with the name of the agent.
+    pub fn as_json(&self, agent: &str) -> Value {
+        let Self { text, target, commits: (before, after) } = self;
+        json!({"agent": agent, "landed": true, "target": target, "before": before, "after": after, "text": text})
+    }
+}
+
+/// How several worktrees are landed, one after another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LandMany {
+    /// The agents, which may have been killed; empty for all that have a worktree.
+    pub agents: Vec<AgentId>,
     pub method: LandMethod,
     /// Leaves uncommitted changes, instead of committing them with the agent's title.
     pub only_committed: bool,

@@ -158,7 +158,7 @@ impl Repl {
     fn stop_for(&mut self, origin: Origin, root: Option<AgentId>) -> Result<()> {
         let stopped = self.stop_agents(root)?;
         if let Origin::Client(client) = origin {
-            let outcome = Ok(format!("stopped {}", counted(stopped, "agent", "agents")));
+            let outcome = Ok(format!("stopped {}", counted(stopped, "agent", "agents")).into());
             self.core.emit(Event::ClientJobEnded { client, outcome });
         }
         Ok(())
@@ -223,9 +223,10 @@ impl Repl {
         }
     }
 
-    /// Shows the changes of an agent: to be reviewed at a terminal, elsewhere as a text.
+    /// Shows the changes of an agent: to be reviewed at a terminal; elsewhere, and if it has ended, as a text.
     fn show_diff(&mut self, origin: Origin, shown_at: AgentId, agent: AgentId) -> Result<()> {
-        match self.terminals.show_review(&mut self.core, origin, agent) {
+        let is_living = self.core.agent(agent).is_some();
+        match is_living && self.terminals.show_review(&mut self.core, origin, agent) {
             true => Ok(()),
             false => self.jobs.diff(&mut self.core, origin, shown_at, agent),
         }

@@ -5,7 +5,6 @@
 
 use std::path::PathBuf;
 
-#[cfg(feature = "coordinator")]
 use serde_json::Value;
 
 use crate::base::error::Result;
@@ -71,7 +70,7 @@ pub enum Event {
     /// A request of a client has ended, with this outcome.
     ClientJobEnded {
         client: ClientId,
-        outcome: Result<String>,
+        outcome: Result<JobResult>,
     },
     /// A task that a terminal asked for has ended: what was noted about it.
     JobReported {
@@ -102,4 +101,18 @@ pub enum Event {
     },
     /// The person stopped all agents, or a part of them: nothing is resumed for a client.
     Stopped,
+}
+
+/// What a job returns to a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobResult {
+    pub text: String,
+    /// The same for programs; null if there is only the text.
+    pub data: Value,
+}
+
+impl From<String> for JobResult {
+    fn from(text: String) -> Self {
+        Self { text, data: Value::Null }
+    }
 }

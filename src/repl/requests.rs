@@ -10,7 +10,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
 use crate::commands::{CommandContext, agent_called, change_of_client, parse_client_command};
 use crate::domain::approval::Policy;
-use crate::domain::change::{Change, MailAct, Setting};
+use crate::domain::change::{Change, MailAct, Setting, Shown};
 use crate::domain::flow::{InputResult, Origin};
 use crate::domain::mcp::ClientServer;
 use crate::domain::scrollback::LineKind;
@@ -148,7 +148,7 @@ impl Repl {
             _ => return Err(Error::usage("the command needs a terminal")),
         };
         self.core.require_writable()?;
-        let is_job = matches!(change, Change::Files(_) | Change::Stop(_));
+        let is_job = matches!(change, Change::Files(_) | Change::Stop(_) | Change::Show(Shown::Diff(_)));
         let origin = match change {
             _ if is_job || matches!(change, Change::Mail(MailAct::Read(_))) => Origin::Client(client),
             // A client speaks for a person, who may set the policy.

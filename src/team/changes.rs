@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text::counted;
@@ -68,6 +70,8 @@ pub struct ChangeSource {
 
 /// What an agent has changed.
 pub struct AgentChanges {
+    /// The agent.
+    pub label: String,
     pub heading: String,
     /// The branch that its worktree left.
     pub target: Option<String>,
@@ -90,13 +94,29 @@ impl ChangeSource {
         if let Some((root, environment)) = worktree {
             let BranchDiff { heading, target, files } = branch_diff::diff(&root, &environment, job)?;
             let (target, root) = (Some(target), Some(root));
-            return Ok(AgentChanges { heading, target, root, files, elsewhere: of_tools, not_shown });
+            return Ok(AgentChanges { label, heading, target, root, files, elsewhere: of_tools, not_shown });
         }
         let heading = match of_tools.len() {
             0 => format!("no tool of {label} has changed a file"),
             count => format!("{label} has changed {}", counted(count, "file", "files")),
         };
-        Ok(AgentChanges { heading, target: None, root: None, files: of_tools, elsewhere: Vec::new(), not_shown })
+        Ok(AgentChanges { label, heading, target: None, root: None, files: of_tools, elsewhere: Vec::new(), not_shown })
+    }
+}
+
+impl AgentChanges {
+    /// For programs.
+    pub fn as_json(&self) -> Value {
+        let list = |files: &[FileDiff]| files.iter().map(FileDiff::as_json).collect::<Vec<_>>();
+        json!({
+            "agent": self.label,
+            "root": self.root,
+            "target": self.target,
+            "heading": self.heading,
+            "files": list(&self.files),
+            "elsewhere": list(&self.elsewhere),
+            "not_shown": self.not_shown.trim_start().lines().collect::<Vec<_>>(),
+        })
     }
 }
 

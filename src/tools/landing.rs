@@ -125,9 +125,16 @@ impl<'a> Landing<'a> {
         let count = self.run(self.root, &["rev-list", "--count", &format!("{old}..{tip}")])?;
         let count: usize = count.parse().map_err(|_| format!("unexpected output of git: {count}"))?;
         if count == 0 {
-            return Err(format!("nothing to land: {target} has all commits of {branch}"));
+            return Err(format!("nothing to land: {target} has all commits of {branch}{committed}"));
         }
         let (new, failures) = self.combine(request, &old, &tip).map_err(|why| format!("{why}{committed}"))?;
+        if new == old {
+            // What has landed was rebased or squashed: it has the same changes in other commits.
+            if request.method == LandMethod::Rebase {
+                let _ = self.follow(&tip, &new);
+            }
+            return Err(format!("nothing to land: {target} has all changes of {branch}{committed}"));
+        }
         // The command may have run for minutes.
         let now = Landing::prepare(self.root, self.git.env, self.git.job)?;
         now.advance(&old, &new).map_err(|why| format!("{why}{committed}"))?;
@@ -139,7 +146,7 @@ impl<'a> Landing<'a> {
         };
         let place = now.checkout.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
         let mut text = format!("landed {} of {branch} on {target}{place} ({how})", counted(count, "commit", "commits"));
-        if !committed.is_empty() && !request.verifies {
+        if !committed.is_empty() && request.commit.is_some() && !request.verifies {
             text.push_str(&self.not_verified());
         }
         if request.method != LandMethod::Merge
@@ -152,6 +159,9 @@ impl<'a> Landing<'a> {
         if !failures.is_empty() {
             text.push_str(&format!("\n{failures}"));
         }
+        if request.commit.is_none() {
+            text.push_str(&committed);
+        }
         Ok(Landed { text, target: target.clone(), commits: (old, new) })
     }
 
@@ -163,7 +173,7 @@ impl<'a> Landing<'a> {
         self.run(self.root, &["reset", "--quiet", "--keep", new]).map(drop)
     }
 
-    /// Commits uncommitted changes, or refuses. Returns an addition to the message.
+    /// Commits uncommitted changes, leaves them or refuses. Returns an addition to the message.
     fn commit(&self, request: &LandRequest) -> Outcome<String> {
         let (root, shown) = (self.root, self.root.display());
         let unmerged = self.run(root, &["diff", "--name-only", "--diff-filter=U"])?;
@@ -177,6 +187,9 @@ impl<'a> Landing<'a> {
         let changed = self.run(root, &[&["status", "--porcelain"], &paths[..]].concat())?;
         match &request.commit {
             _ if changed.is_empty() => Ok(String::new()),
+            None if request.only_committed => {
+                Ok(format!("\nuncommitted changes in {shown} are left there; --commit MESSAGE commits them first"))
+            }
             None => Err(format!(
                 "uncommitted changes in {shown}; --commit MESSAGE commits them first:\n{}",
                 list_names(changed.lines().map(path_in_status))
@@ -264,6 +277,9 @@ impl<'a> Landing<'a> {
                 LandMethod::Rebase => self.run(&place, &["rebase", "--quiet", old]),
                 LandMethod::Squash => {
                     self.run(&place, &["merge", "--quiet", "--squash", "--no-verify-signatures", tip])?;
+                    if self.run(&place, &["diff", "--cached", "--quiet"]).is_ok() {
+                        return Ok(String::new());
+                    }
                     let message = request.commit.clone().unwrap_or_else(|| format!("Squash branch '{branch}'"));
                     self.run(&place, &["commit", "--quiet", "--no-verify", "-m", &message])
                 }

@@ -93,6 +93,21 @@ fn a_queue_without_a_check_leaves_uncommitted_changes_if_asked_to_and_stops_at_e
     assert_eq!(state(&repo, "true").0, ["first", "a", "b"]);
 }
 
+#[test]
+fn several_that_are_named_land_and_the_others_do_not() {
+    let (mut app, repo) = app("", &["a", "b", "c"]);
+    for name in ["a", "b", "c"] {
+        write(&app, name, name, "1\n");
+    }
+    app.enter("/land a c --commit both");
+    wait_for_text(&mut app, "--commit is for one agent");
+    app.enter("/land a 0");
+    wait_for_text(&mut app, "does not work in a git worktree of its own");
+    app.enter("/land a c");
+    wait_for_text(&mut app, "landed 2 of 2 worktrees: a, c");
+    assert_eq!(state(&repo, "true").0, ["first", "a", "c"]);
+}
+
 /// What a crash during the last step of a landing can leave.
 #[test]
 fn an_interrupted_landing_is_taken_back_or_completed_at_the_next_start() {

@@ -96,3 +96,36 @@ fn a_killed_agent_is_landed_without_a_chat() {
     chat.leave();
     assert!(landed(&app, &repo, &id, "one").contains("(fast-forward)"));
 }
+
+#[test]
+fn scripts_get_reviews_and_landings_as_json() {
+    let Some((app, mut chat, repo, worktree)) = in_worktree() else { return };
+    let json = |line: &str| -> Value { serde_json::from_str(line).expect("JSON") };
+    commit(&worktree, "one");
+    fs::write(worktree.join("src/f"), "of the agent\n").expect("a file");
+    let review = json(&app.get(&["review", "1", "--json"]));
+    assert_eq!((&review["agent"], &review["target"]), (&"agent 1".into(), &"main".into()), "{review}");
+    let files = review["files"].as_array().expect("files");
+    let counts = files.iter().map(|file| (file["path"].as_str().unwrap(), file["added"].as_u64().unwrap()));
+    assert_eq!(counts.collect::<Vec<_>>(), [("one", 1), ("src/f", 1)]);
+    assert_eq!(files[0]["hunks"][0]["line"], 1, "{review}");
+    assert_eq!(files[0]["hunks"][0]["lines"].as_array().and_then(|lines| lines.last()), Some(&"+of the agent".into()));
+    assert!(app.get(&["review", "1"]).contains("one  new, -0 +1 lines"), "without --json it is a text");
+    assert!(!chat.screen_text().contains("-0 +1"), "what a script asks for is not shown here");
+
+    let landed = json(&app.get(&["land", "1", "--only-committed", "--json"]));
+    assert_eq!((&landed["agent"], &landed["landed"]), (&"agent 1".into(), &true.into()), "{landed}");
+    assert_eq!(landed["after"], git(&repo, &["rev-parse", "main"]), "{landed}");
+    assert!(landed["text"].as_str().expect("a text").contains("uncommitted changes in"), "{landed}");
+    assert_eq!(git(&worktree, &["status", "--porcelain"]), "M src/f");
+
+    chat.leave();
+    let left = app.run(&["land", "--all", "--only-committed", "--json"]);
+    assert_eq!(left.code, Some(1), "{left:?}");
+    let left = json(&left.out);
+    assert_eq!(left["landed"], false, "{left}");
+    assert!(left["text"].as_str().expect("a reason").starts_with("nothing to land"), "{left}");
+    assert_eq!(json(&app.get(&["land", "--all", "--json"]))["landed"], true);
+    assert_eq!(git(&repo, &["status", "--porcelain"]), "");
+    assert_eq!(fs::read_to_string(repo.join("src/f")).unwrap(), "of the agent\n");
+}

@@ -11,8 +11,8 @@ use super::paint::Layout;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::job::JobThread;
 use crate::domain::change::{Change, FileJob, ViewName};
-use crate::domain::diff::{FileDiff, hunk};
-use crate::domain::file_change::{LandAll, LandMethod, LandRequest};
+use crate::domain::diff::FileDiff;
+use crate::domain::file_change::{LandMany, LandMethod, LandRequest};
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::{Core, file_steps};
 use crate::repl::terminals::views::{List, Painter, Pane, ViewAct, ViewContent, ViewContext};
@@ -187,7 +187,7 @@ impl ReviewView {
         let title = format!("comment on {} (Enter adds it, Esc cancels)", place(file, &hunks, hunk));
         let comment = Comment {
             path: file.path.clone(),
-            line: first_changed(file, lines),
+            line: file.first_changed(lines),
             lines: file.lines[lines.clone()].to_vec(),
             text: String::new(),
         };
@@ -238,8 +238,8 @@ impl ReviewView {
         self.lands_all = !was_asked;
         match (was_asked, check) {
             (true, _) => {
-                let how = LandAll { method: LandMethod::Rebase, only_committed: false };
-                ViewAct::Changes(vec![(self.agent, Change::Files(FileJob::LandAll(how)))])
+                let how = LandMany { agents: Vec::new(), method: LandMethod::Rebase, only_committed: false };
+                ViewAct::Changes(vec![(self.agent, Change::Files(FileJob::LandMany(how)))])
             }
             (false, true) => {
                 ViewAct::Notice("A again lands the work of all agents, each if your [done] command succeeds")
@@ -398,14 +398,6 @@ impl ViewContent for ReviewView {
 
 /// The path and the line of a hunk: `src/cli.rs:12`.
 pub(super) fn place(file: &FileDiff, hunks: &[Range<usize>], at: usize) -> String {
-    let line = hunks.get(at).map_or(1, |lines| first_changed(file, lines));
+    let line = hunks.get(at).map_or(1, |lines| file.first_changed(lines));
     format!("{}:{line}", file.path.display())
-}
-
-/// The number of the first line that a hunk changes, in the new text.
-fn first_changed(file: &FileDiff, lines: &Range<usize>) -> usize {
-    let lines = &file.lines[lines.clone()];
-    let begin = lines.first().and_then(|line| hunk(line)).map_or(1, |(_, new)| new);
-    let same = lines.iter().filter(|line| hunk(line).is_none()).take_while(|line| line.starts_with(' ')).count();
-    begin + same
 }

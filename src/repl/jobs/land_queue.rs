@@ -1,4 +1,4 @@
-//! `/land --all`: one worktree after another, in an order that conflicts least. Each is rebased onto what has landed before, the
+//! `/land --all` and `/land` of several agents: one worktree after another, in an order that conflicts least. Each is rebased onto what has landed before, the
 //! command that says whether work is done runs on the result, and only then the branch moves on.
 //!
 //! ```text
@@ -9,16 +9,19 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use super::landing::report;
+use serde_json::json;
+
+use super::landing::{has_no_worktree, report};
 use crate::agent::Agent;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
-use crate::domain::file_change::{LandAll, LandRequest, Landed};
+use crate::domain::file_change::{LandMany, LandRequest, Landed};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
-use crate::repl::core::file_steps::environment_of_git;
+use crate::repl::core::file_steps;
+use crate::repl::event::JobResult;
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::tasks::Kind;
 use crate::tools::conflicts::{Other, Survey};
@@ -28,7 +31,7 @@ use crate::tools::{Job, landing};
 pub(super) struct LandQueue {
     origin: Origin,
     shown_at: AgentId,
-    how: LandAll,
+    how: LandMany,
     waiting: VecDeque<AgentId>,
     /// How many there were at the begin.
     count: usize,
@@ -40,14 +43,26 @@ pub(super) struct LandQueue {
 }
 
 impl Jobs {
-    /// Lands the worktrees of all agents.
-    pub(super) fn land_all(&mut self, core: &mut Core, origin: Origin, shown_at: AgentId, how: LandAll) -> Result<()> {
+    /// Lands the worktrees of several agents.
+    pub(super) fn land_many(
+        &mut self,
+        core: &mut Core,
+        origin: Origin,
+        shown_at: AgentId,
+        how: LandMany,
+    ) -> Result<()> {
         if self.land_queue.is_some() {
             return Err(Error::usage("worktrees are being landed already: Esc stops that after the current one"));
         }
         let mut agents: Vec<(AgentId, PathBuf)> = Vec::new();
-        let roots = |agent: &Agent| agent.inputs.environment.worktree.clone().map(|root| (agent.id(), root));
-        for (agent, root) in core.roster().iter().filter_map(roots) {
+        let is_all = how.agents.is_empty();
+        let named = if is_all { core.roster().iter().map(Agent::id).collect() } else { how.agents.clone() };
+        for agent in named {
+            let root = match file_steps::worktree_of(core, agent) {
+                Some(root) => root,
+                None if is_all => continue,
+                None => return Err(has_no_worktree(core, agent)),
+            };
             if agents.iter().all(|(_, there)| *there != root) {
                 agents.push((agent, root));
             }
@@ -56,7 +71,7 @@ impl Jobs {
             return Err(Error::usage("no agent works in a git worktree: /fork --worktree creates one that does"));
         };
         let roots: BTreeSet<PathBuf> = agents.iter().map(|(_, root)| root.clone()).collect();
-        let environment = environment_of_git(core);
+        let environment = file_steps::environment_of_git(core);
         let work = move |job: &Job| {
             let survey = Survey::new(&directory).update(&roots, &BTreeSet::new(), &environment, job)?;
             Ok(ordered(&survey, roots))
@@ -118,6 +133,7 @@ impl Jobs {
             let config = core.config();
             let request = LandRequest {
                 method: queue.how.method,
+                only_committed: queue.how.only_committed,
                 commit: (!queue.how.only_committed).then(|| core.roster().title_or_label(agent)),
                 check: config.done.command.clone(),
                 extras: config.worktree.extras.clone(),
@@ -136,7 +152,7 @@ impl Jobs {
 
     fn begin_landing(&mut self, core: &mut Core, agent: AgentId, label: String, request: LandRequest) -> Result<()> {
         let root = self.own_worktree(core, agent)?;
-        let environment = environment_of_git(core);
+        let environment = file_steps::environment_of_git(core);
         let (task, there) = ((Kind::Land, agent, Some(root.clone())), root.clone());
         let work = move |job: &Job| landing::land(&there, &request, &environment, job);
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
@@ -168,11 +184,15 @@ impl Jobs {
         for (name, why) in &queue.left {
             text.push_str(&format!("\n{name} is left: {}", why.lines().next().unwrap_or_default()));
         }
-        if !queue.waiting.is_empty() {
-            let names: Vec<String> = queue.waiting.iter().map(|agent| core.roster().label_of(*agent)).collect();
-            text.push_str(&format!("\nstopped before {}", names.join(", ")));
+        let waiting: Vec<String> = queue.waiting.iter().map(|agent| core.roster().label_of(*agent)).collect();
+        if !waiting.is_empty() {
+            text.push_str(&format!("\nstopped before {}", waiting.join(", ")));
         }
-        report(core, queue.origin, queue.shown_at, "", Ok(text));
+        let stopped = waiting.into_iter().map(|name| (name, "stopped before it".to_owned()));
+        let left = queue.left.into_iter().chain(stopped);
+        let left = left.map(|(name, why)| json!({"agent": name, "landed": false, "text": why}));
+        let data = queue.landed.iter().map(|(landed, name)| landed.as_json(name)).chain(left).collect();
+        report(core, queue.origin, queue.shown_at, "", Ok(JobResult { text, data }));
     }
 }
 

@@ -2,16 +2,19 @@
 
 use std::path::PathBuf;
 
+use serde_json::json;
+
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::domain::file_change::LandRequest;
+use crate::domain::file_change::{LandRequest, Landed};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::{Core, drafts, file_steps};
-use crate::repl::event::Event;
+use crate::repl::event::{Event, JobResult};
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::tasks::Kind;
+use crate::team::changes::AgentChanges;
 use crate::tools::{Job, landing, worktree};
 
 impl Jobs {
@@ -26,17 +29,18 @@ impl Jobs {
     ) -> Result<()> {
         let root = self.own_worktree(core, agent)?;
         let request = LandRequest { extras: core.config().worktree.extras.clone(), ..request };
-        let environment = file_steps::environment_of_git(core);
+        let (environment, label) = (file_steps::environment_of_git(core), core.roster().label_of(agent));
         let (line, kills_agent_after) = (line_of(core, shown_at, agent, &request), request.kills_agent_after);
         let (task, there) = ((Kind::Land, agent, Some(root.clone())), root.clone());
         let work = move |job: &Job| landing::land(&there, &request, &environment, job);
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
-            let mut outcome = outcome.map(|landed| landed.text).map_err(Error::usage);
+            let result = |landed: Landed| JobResult { data: json!([landed.as_json(&label)]), text: landed.text };
+            let mut outcome = outcome.map(result).map_err(Error::usage);
             let ends = outcome.is_ok() && kills_agent_after;
             let shown_at = if ends { survivor(core, shown_at, &[agent]) } else { shown_at };
             if ends {
                 jobs.release_worktree(root.clone(), shown_at);
-                outcome = outcome.and_then(|text| core.kill(agent, false).map(|()| text));
+                outcome = outcome.and_then(|result| core.kill(agent, false).map(|()| result));
             }
             if outcome.is_ok() {
                 jobs.on_landed(core, agent, root, shown_at);
@@ -86,13 +90,7 @@ impl Jobs {
 
     /// The worktree of an agent. Fails while an agent is at work there, or while it is landed or discarded.
     pub(super) fn own_worktree(&self, core: &Core, agent: AgentId) -> Result<PathBuf> {
-        let label = core.roster().label_of(agent);
-        let none = || {
-            Error::usage(format!(
-                "{label} does not work in a git worktree of its own: /fork --worktree creates an agent that does"
-            ))
-        };
-        let root = file_steps::worktree_of(core, agent).ok_or_else(none)?;
+        let root = file_steps::worktree_of(core, agent).ok_or_else(|| has_no_worktree(core, agent))?;
         if let Some(busy) = core.roster().in_worktree(&root).find(|agent| agent.state() != State::Idle) {
             let label = core.roster().label_of(busy.id());
             return Err(Error::usage(format!("{label} is at work in the worktree: wait, or press Esc there")));
@@ -116,9 +114,10 @@ impl Jobs {
     ) -> Result<()> {
         let source = file_steps::changes_of(core, agent)?;
         let task = (Kind::Diff, agent, source.worktree.as_ref().map(|(root, _)| root.clone()));
-        let work = move |job: &Job| Ok(source.read(job)?.to_string());
+        let work = move |job: &Job| source.read(job);
         self.tasks.spawn(core, task, work, move |_, core, outcome| {
-            report(core, origin, shown_at, "", outcome.map_err(Error::usage));
+            let result = |changes: AgentChanges| JobResult { text: changes.to_string(), data: changes.as_json() };
+            report(core, origin, shown_at, "", outcome.map(result).map_err(Error::usage));
         })
     }
 
@@ -133,6 +132,13 @@ impl Jobs {
     }
 }
 
+pub(super) fn has_no_worktree(core: &Core, agent: AgentId) -> Error {
+    let label = core.roster().label_of(agent);
+    Error::usage(format!(
+        "{label} does not work in a git worktree of its own: /fork --worktree creates an agent that does"
+    ))
+}
+
 /// Where a note is shown when some agents have ended: where it was typed, or at the parent of that agent.
 fn survivor(core: &Core, typed_at: AgentId, ended: &[AgentId]) -> AgentId {
     let parent = if ended.contains(&typed_at) { core.roster().parent(typed_at) } else { None };
@@ -141,10 +147,16 @@ fn survivor(core: &Core, typed_at: AgentId, ended: &[AgentId]) -> AgentId {
 
 /// Shows a person or a client the outcome of a task. If it failed, the typed line becomes the draft again, unless it is
 /// empty; a client still has it.
-pub(super) fn report(core: &mut Core, origin: Origin, shown_at: AgentId, line: &str, outcome: Result<String>) {
-    match (origin, outcome) {
+pub(super) fn report(
+    core: &mut Core,
+    origin: Origin,
+    shown_at: AgentId,
+    line: &str,
+    outcome: Result<impl Into<JobResult>>,
+) {
+    match (origin, outcome.map(Into::into)) {
         (Origin::Client(client), outcome) => core.emit(Event::ClientJobEnded { client, outcome }),
-        (origin, Ok(text)) => {
+        (origin, Ok(JobResult { text, .. })) => {
             core.note(shown_at, LineKind::Note, &text);
             notify_view(core, origin, text);
         }
@@ -172,5 +184,6 @@ fn line_of(core: &Core, typed_at: AgentId, agent: AgentId, request: &LandRequest
     let way = request.method.option().map(|option| format!(" --{option}")).unwrap_or_default();
     let commit = request.commit.as_ref().map(|message| format!(" --commit {message}")).unwrap_or_default();
     let verify = if request.verifies { " --verify" } else { "" };
-    format!("/land{named}{way}{verify}{commit}")
+    let only = if request.only_committed { " --only-committed" } else { "" };
+    format!("/land{named}{way}{verify}{only}{commit}")
 }

@@ -83,7 +83,7 @@ impl Jobs {
         match job {
             FileJob::Undo { agent, request } => self.undo(core, origin, shown_at, agent, request),
             FileJob::Land { agent, request } => self.land(core, origin, shown_at, agent, request),
-            FileJob::LandAll(how) => self.land_all(core, origin, shown_at, how),
+            FileJob::LandMany(how) => self.land_many(core, origin, shown_at, how),
             FileJob::RevertHunk { agent, path, file, hunk } => {
                 self.revert_hunk(core, (origin, shown_at), agent, (path, *file, hunk))
             }

@@ -26,7 +26,7 @@ use crate::domain::wire::{LONGEST_LINE, Request, Response, TerminalFacts};
 use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::component::{Command, Component};
 use crate::repl::core::{Core, limits, viewers};
-use crate::repl::event::Event;
+use crate::repl::event::{Event, JobResult};
 use crate::repl::timeout::WakeReason;
 use crate::socket::{Line, Listener};
 use crate::store::Durability;
@@ -320,8 +320,8 @@ impl Component for Server {
             Event::Removed { agent, .. } => self.on_turn_ended(core, *agent, None),
             Event::Stopped => self.on_stopped(),
             Event::ClientJobEnded { client, outcome } => match outcome {
-                Ok(text) => {
-                    let response = Response::Done(serde_json::json!({"text": text, "data": null}));
+                Ok(JobResult { text, data }) => {
+                    let response = Response::Done(serde_json::json!({"text": text, "data": data}));
                     self.finish_stored(core, *client, response);
                 }
                 Err(error) => self.finish(core, *client, &Response::from(error)),
