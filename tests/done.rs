@@ -73,3 +73,33 @@ fn after_the_last_attempt_the_person_decides() {
     assert_shows(&mut app, "there is no right in a");
     assert_eq!(runs(&app), 2);
 }
+
+#[test]
+fn a_command_of_one_agent_is_kept_and_forks_inherit_it() {
+    let peer = Peer::start();
+    let mut app = app(&peer, 1);
+    app.enter("/done --off");
+    app.enter("/done");
+    assert_shows(&mut app, "no command checks the work of this agent: /done make test sets one");
+    app.say(0, "do it");
+    write(&mut app, &peer, "wrong\n");
+    app.turn_until_idle();
+    turn_a_while(&mut app);
+    assert_eq!(runs(&app), 0);
+
+    app.enter("/done echo own >> owns");
+    app.enter("/fork --stay");
+    app.turn_until("a child", |app| app.repl.list().len() == 2);
+    let mut app = app.crash_and_restart();
+    app.enter("/done");
+    assert_shows(&mut app, "echo own >> owns checks them (set for this agent and its forks)");
+    app.say(1, "and you");
+    write(&mut app, &peer, "right\n");
+    app.turn_until("it has run", |app| app.directory().join("owns").exists());
+    assert_eq!(runs(&app), 0);
+
+    app.enter("/done --default");
+    app.say(0, "once more");
+    write(&mut app, &peer, "right\n");
+    app.turn_until("the configured one has run", |app| runs(app) == 1);
+}

@@ -27,7 +27,7 @@ use crate::domain::approval::Policy;
 use crate::domain::attachment::Files;
 use crate::domain::called::{label, name_and_title};
 use crate::domain::chunk::{Chunk, Status};
-use crate::domain::config::RetryPolicy;
+use crate::domain::config::{Config, RetryPolicy};
 use crate::domain::context_use::ContextUse;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::{AgentOutcome, Origin, TurnEnd};
@@ -85,9 +85,19 @@ pub struct Identity {
 }
 
 impl Agent {
+    /// The command that says whether it is done, with its arguments; empty for none.
+    pub fn done_command(&self, config: &Config) -> Vec<String> {
+        match self.done.as_deref() {
+            None => config.done.command.clone(),
+            Some("") => Vec::new(),
+            Some(script) => ["sh", "-c", script].map(str::to_owned).to_vec(),
+        }
+    }
+
     /// Takes the settings of an agent that was just restored; nothing was said yet.
     pub fn begin_as(&mut self, settings: Self) {
         (self.inputs, self.policy, self.rules) = (settings.inputs, settings.policy, settings.rules);
+        self.done = settings.done;
         self.known_files = settings.known_files;
         self.identity.created_at = settings.identity.created_at;
         self.view.touch();
@@ -224,6 +234,8 @@ pub struct Agent {
     pub is_unrestricted: bool,
     /// Its rules besides those of the configuration.
     pub rules: AgentRules,
+    /// The shell command that says whether it is done: empty for none, `None` for the configured one.
+    pub done: Option<Rc<str>>,
     /// The directories outside of its workspace that a person allowed it to read.
     allowed_directories: AllowedDirectories,
     /// Input that waits until the agent is idle, oldest first.
@@ -281,6 +293,7 @@ impl Agent {
             turn_retry_time: None,
             is_unrestricted: false,
             rules: AgentRules::default(),
+            done: None,
             allowed_directories: AllowedDirectories::default(),
             queue: VecDeque::new(),
             unread: 0,

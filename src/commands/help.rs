@@ -103,7 +103,10 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Permissions", &["tools", "skills", "skill", "hooks", "approval", "rules"]),
     (
         "Conversation",
-        &["mark", "rewind", "undo", "diff", "land", "clear", "compact", "slice", "queue", "raw", "copy", "export"],
+        &[
+            "mark", "rewind", "undo", "diff", "land", "done", "clear", "compact", "slice", "queue", "raw", "copy",
+            "export",
+        ],
     ),
     ("Model", &["model", "thinking", "setup", "set", "system", "init", "usage"]),
     ("Mail", &["send", "check-mail", "read-mail", "filter-mail", "delete-mail"]),

@@ -14,6 +14,7 @@ mod copy;
 mod custom;
 mod delete;
 mod detach;
+mod done;
 mod env;
 mod exit;
 mod export;
@@ -377,6 +378,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &undo::UNDO,
     &undo::DIFF,
     &undo::LAND,
+    &done::DONE,
     &rewind::CLEAR,
     &rewind::COMPACT,
     &slice::SLICE,

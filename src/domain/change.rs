@@ -184,6 +184,9 @@ pub enum Setting {
     Revoke(Rule),
     /// The system prompt, `None` for the default one.
     System(Option<String>),
+    /// The shell command that says whether the agent is done: empty for none, `None` for the configured one. Only a person
+    /// may set it.
+    Done(Option<String>),
     /// What the options of a command line say. Only for a person.
     #[doc(hidden)]
     Choices(Box<Choices>),
@@ -485,6 +488,7 @@ impl Setting {
             Self::Approval(_) => "approval",
             Self::Revoke(_) => "revoke",
             Self::System(_) => "system",
+            Self::Done(_) => "done",
             Self::Choices(_) => "choose",
             Self::Limit { .. } => "limit",
         }

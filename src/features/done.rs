@@ -1,4 +1,4 @@
-//! `[done] command`: when an agent that has changed files says that it is done, a command of the person finds out, such as
+//! `[done] command` and `/done`: when an agent that has changed files says that it is done, a command of the person finds out, such as
 //! the tests. A failure goes back to the agent, a few times; then the person decides.
 //!
 //! ```text
@@ -23,7 +23,7 @@ use crate::features::Feature;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
 use crate::repl::event::Event;
-use crate::tools::done::{Checked, check};
+use crate::tools::done::{Checked, check, name_of};
 
 pub const FEATURE: Feature = Feature { component: Some(|| Box::<Done>::default()), ..Feature::new("done") };
 
@@ -42,6 +42,8 @@ struct Done {
 /// A command that runs.
 struct Run {
     agent: AgentId,
+    /// The command, for the person.
+    name: String,
     began: Moment,
     thread: JobThread<Checked>,
 }
@@ -55,7 +57,8 @@ impl Done {
         }
         let Some(agent) = core.agent(id).filter(|agent| agent.role == Role::Normal) else { return };
         let is_done = agent.status() == Status::Idle && agent.last_end() == Some(TurnEnd::Completed);
-        if !is_done || !agent.queue.is_empty() || self.running.iter().any(|run| run.agent == id) {
+        let words = agent.done_command(config);
+        if !is_done || words.is_empty() || !agent.queue.is_empty() || self.running.iter().any(|run| run.agent == id) {
             return;
         }
         let environment = agent.inputs.environment.clone();
@@ -66,23 +69,21 @@ impl Done {
         if !has_changed || environment.remote.is_some() {
             return;
         }
-        let words = core.config().done.command.clone();
         let name = name_of(&words);
         let work = move |job: &Job| check(&words, None, &environment, job);
         match JobThread::spawn("done".into(), work, core.waker()) {
             Ok(thread) => {
                 core.note(id, LineKind::Note, &format!("running {name} (Esc stops it)"));
                 core.edit(id, |agent| agent.jobs += 1);
-                self.running.push(Run { agent: id, began: core.now(), thread });
+                self.running.push(Run { agent: id, name, began: core.now(), thread });
             }
             Err(error) => core.note(id, LineKind::Error, &error.message),
         }
     }
 
     fn finish(&mut self, core: &mut Core, run: Run, commands: &mut Vec<Command>) {
-        let Run { agent, began, thread } = run;
+        let Run { agent, name, began, thread } = run;
         core.edit(agent, |agent| agent.jobs = agent.jobs.saturating_sub(1));
-        let name = name_of(&core.config().done.command);
         let took = format!("{:.1} s", (core.now() - began).as_secs_f64());
         let Checked { failure, output } = match thread.collect() {
             Ok(checked) => checked,
@@ -116,9 +117,7 @@ impl Done {
 impl Component for Done {
     fn on_event(&mut self, event: &Event, core: &mut Core) {
         match event {
-            Event::TurnEnded { agent, .. } if !core.config().done.command.is_empty() => {
-                self.on_turn_ended(core, *agent);
-            }
+            Event::TurnEnded { agent, .. } => self.on_turn_ended(core, *agent),
             Event::TurnStarted { agent, .. } => {
                 self.interrupt(core, *agent);
                 core.edit(*agent, |agent| agent.report.check.clear());
@@ -144,14 +143,6 @@ impl Component for Done {
     fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
         let ended: Vec<Run> = self.running.extract_if(.., |run| run.thread.is_complete()).collect();
         ended.into_iter().for_each(|run| self.finish(core, run, commands));
-    }
-}
-
-/// The command in a text: of a script only the script.
-fn name_of(words: &[String]) -> String {
-    match words {
-        [shell, option, script] if shell == "sh" && option == "-c" => script.clone(),
-        words => words.join(" "),
     }
 }
 

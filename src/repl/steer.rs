@@ -34,6 +34,7 @@ impl Repl {
             Setting::Approval(policy) => set_policy(core, origin, agent_id, policy),
             Setting::Revoke(rule) => rules::revoke(core, agent_id, &rule),
             Setting::System(system) => set_system(core, agent_id, system),
+            Setting::Done(command) => set_done(core, agent_id, command),
             Setting::Choices(options) => self.choose(agent_id, &options),
             Setting::Limit { agent_id: limited, name, value } => {
                 let note = limits::set_typed(core, limited, name, value)?;
@@ -214,6 +215,13 @@ fn set_system(core: &mut Core, agent_id: AgentId, system: Option<String>) -> Res
         let usual = || Rc::from(&*agent.inputs.environment.instructions);
         agent.inputs.system = system.map_or_else(usual, Rc::from);
     });
+    Ok(())
+}
+
+/// Sets the command that says whether the agent is done, which forks inherit.
+fn set_done(core: &mut Core, agent_id: AgentId, command: Option<String>) -> Result<()> {
+    core.store().set_done(agent_id, command.as_deref())?;
+    core.edit(agent_id, |agent| agent.done = command.map(Rc::from));
     Ok(())
 }
 

@@ -134,6 +134,11 @@ impl Store {
         self.update("UPDATE agents SET system = ?2 WHERE uuid = ?1 AND status = 'running'", agent, system)
     }
 
+    /// Sets the command that says whether the agent is done; `None` for the configured one.
+    pub(crate) fn set_done(&self, agent: AgentId, command: Option<&str>) -> Result<()> {
+        self.update("UPDATE agents SET done = ?2 WHERE uuid = ?1 AND status = 'running'", agent, command)
+    }
+
     /// Sets the policy of the agent; `None` for the configured one.
     pub(crate) fn set_policy(&self, agent: AgentId, policy: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET policy = ?2 WHERE uuid = ?1 AND status = 'running'", agent, policy)
@@ -175,9 +180,9 @@ impl Store {
     /// Inserts a child within the caller's transaction. Returns its ordinal and its label.
     pub(super) fn insert_child(&self, conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<(i64, String)> {
         let sql = "INSERT INTO agents (uuid, name, parent_uuid, fork_message_id, status, activity, created_at,
-                       endpoint, thinking, environment, system, policy, rules, parameters, directory, number)
+                       endpoint, thinking, environment, system, policy, rules, parameters, directory, number, done)
                    SELECT ?1, ?2, uuid, ?4, 'running', 'idle', ?5, coalesce(?6, endpoint), thinking,
-                       coalesce(?7, environment), system, policy, rules, parameters, directory, ?8
+                       coalesce(?7, environment), system, policy, rules, parameters, directory, ?8, done
                    FROM agents WHERE uuid = ?3";
         let NewAgent { id, name, parent, fork_point, endpoint, environment } = child;
         let number = self.free_number()?;

@@ -44,6 +44,8 @@ pub struct AgentRow {
     /// Its own system prompt, in place of the default one.
     pub system: Option<String>,
     pub made_by: MadeBy,
+    /// The command that says whether it is done, if a person set one; empty for none.
+    pub done: Option<String>,
     /// The policy that a person set.
     pub policy: Option<String>,
     /// The rules that a person gave it, as JSON.
@@ -94,7 +96,7 @@ pub struct Registry {
 const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
     endpoint, thinking, environment, system, made_by, policy, rules, asking, parameters,
     archived_at, is_print_run, title, directory, last_end, unseen_since, used_input, used_output, used_cost,
-    (SELECT runs.run FROM runs WHERE runs.id = agents.run), number,
+    (SELECT runs.run FROM runs WHERE runs.id = agents.run), number, done,
     coalesce(title, (SELECT substr(content, 1, 400) FROM messages WHERE agent = ordinal AND kind = 'user'
         ORDER BY id LIMIT 1), '') FROM agents";
 
@@ -250,12 +252,13 @@ fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
         archived_at: row.get(18)?,
         is_print_run: row.get(19)?,
         title: row.get(20)?,
-        said: row::text(row, 29)?,
+        said: row::text(row, 30)?,
         directory: row.get(21)?,
         last_end: row.get_ref(22)?.as_str_or_null()?.and_then(TurnEnd::find),
         unseen_since: row.get(23)?,
         used: Usage { input: count(row, 24)?, output: count(row, 25)?, cost: cost(row, 26)?, ..Usage::default() },
         team_run: row.get(27)?,
+        done: row.get(29)?,
     };
     let is_numbered = agent.is_listed() && !agent.is_print_run && agent.team_run.is_none();
     Ok(AgentRow { number: agent.number.filter(|_| is_numbered), ..agent })

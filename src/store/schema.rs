@@ -12,9 +12,9 @@ use crate::base::error::{Error, Result};
 const APPLICATION_ID: i32 = 0x706c_6f67;
 
 /// Step `n` turns version `n` into version `n + 1`.
-const STEPS: [&str; 16] = [
+const STEPS: [&str; 17] = [
     VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10,
-    VERSION_11, VERSION_12, VERSION_13, VERSION_14, VERSION_15, VERSION_16,
+    VERSION_11, VERSION_12, VERSION_13, VERSION_14, VERSION_15, VERSION_16, VERSION_17,
 ];
 
 /// `agents.ordinal` is the order of creation from 0, the root. Messages refer to their agent by it, because an index of
@@ -291,6 +291,9 @@ UPDATE agents SET number = numbered.number
         WHERE status = 'running' AND archived_at IS NULL AND NOT is_print_run AND run IS NULL) AS numbered
     WHERE ordinal = numbered;
 ";
+
+/// The shell command that says whether an agent is done: empty for none, null for the configured one.
+const VERSION_17: &str = "ALTER TABLE agents ADD COLUMN done TEXT;";
 
 /// Rejects the database of another program before anything in it is changed.
 pub(super) fn require_ours(conn: &Connection) -> Result<()> {

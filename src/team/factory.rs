@@ -150,6 +150,7 @@ impl AgentFactory {
             // Unreadable rules may contain refusals.
             None => agent.policy = Policy::narrow(agent.policy, Policy::Ask),
         }
+        agent.done = row.done.as_deref().map(Rc::from);
         if let Some(message) = warning {
             agent.emit_note(LineKind::Error, &message);
             agent.warnings.push(message);
@@ -175,6 +176,7 @@ impl AgentFactory {
         child.policy = parent.policy();
         child.is_unrestricted = parent.is_unrestricted();
         child.rules = parent.rules.clone();
+        child.done = parent.done.clone();
         child
     }
 

@@ -45,3 +45,11 @@ pub fn check(words: &[String], worktree: Option<&Path>, env: &Environment, job: 
     };
     Ok(Checked { failure, output: capture.finish().trim_end().to_owned() })
 }
+
+/// The command in a text: of a script only the script.
+pub fn name_of(words: &[String]) -> String {
+    match words {
+        [shell, option, script] if shell == "sh" && option == "-c" => script.clone(),
+        words => words.join(" "),
+    }
+}

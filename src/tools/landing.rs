@@ -316,7 +316,7 @@ impl<'a> Landing<'a> {
         if request.check.is_empty() {
             return Ok(String::new());
         }
-        let command = request.check.join(" ");
+        let command = done::name_of(&request.check);
         let checkout = self.checkout.as_deref().unwrap_or(self.root);
         let failures = equip(checkout, place, &request.extras, &self.git);
         let Checked { failure: Some(why), output } = self.run_check(place, request)? else { return Ok(failures) };

@@ -15,7 +15,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::done::{Checked, check};
+use super::done::{Checked, check, name_of};
 use super::file_access::reason;
 use super::git::Git;
 use super::{Environment, Job, Outcome};
@@ -216,7 +216,7 @@ fn set_up(root: &Path, words: &[String], git: &Git) -> String {
     if words.is_empty() || git.job.is_cancelled() {
         return String::new();
     }
-    let command = words.join(" ");
+    let command = name_of(words);
     match check(words, Some(root), git.env, git.job) {
         Ok(Checked { failure: None, .. }) => String::new(),
         Ok(Checked { failure: Some(why), output }) => {

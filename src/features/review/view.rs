@@ -234,7 +234,7 @@ impl ReviewView {
 
     /// Lands the work of all agents, when the key was pressed twice.
     fn land_all(&mut self, core: &Core, was_asked: bool) -> ViewAct {
-        let check = !core.config().done.command.is_empty();
+        let check = core.agent(self.agent).is_some_and(|agent| !agent.done_command(core.config()).is_empty());
         self.lands_all = !was_asked;
         match (was_asked, check) {
             (true, _) => {

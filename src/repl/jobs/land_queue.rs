@@ -135,7 +135,9 @@ impl Jobs {
                 method: queue.how.method,
                 only_committed: queue.how.only_committed,
                 commit: (!queue.how.only_committed).then(|| core.roster().title_or_label(agent)),
-                check: config.done.command.clone(),
+                check: core
+                    .agent(agent)
+                    .map_or_else(|| config.done.command.clone(), |agent| agent.done_command(config)),
                 extras: config.worktree.extras.clone(),
                 before: queue.landed.iter().map(|(landed, name)| (landed.clone(), name.clone())).collect(),
                 ..LandRequest::default()
