@@ -242,6 +242,9 @@ fn hunk_size(line: &str) -> Option<(usize, usize)> {
     Some((size(old)?, size(rest.split_once(" @@")?.0)?))
 }
 
+/// A part of a line of code, as bytes, and its colour.
+pub type CodeColor = (Range<usize>, Color);
+
 /// Parts of a line, as bytes.
 type Parts = Vec<Range<usize>>;
 
@@ -252,6 +255,7 @@ struct Line<'a> {
     text: &'a str,
     /// The words that the line replaces or is replaced by.
     changed: Vec<Range<usize>>,
+    colors: &'a [CodeColor],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -281,17 +285,22 @@ pub fn heading_of(line: &str) -> &str {
 
 /// Draws the lines of the hunks of one file. Lines before the first hunk are those of a new file.
 pub fn draw<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<StyledLine> {
+    draw_code(lines.into_iter().map(|line| (line, &[][..])))
+}
+
+/// The same with the colours of code: those of the parts of each line without its sign that are not in the colour of text.
+pub fn draw_code<'a>(lines: impl IntoIterator<Item = (&'a str, &'a [CodeColor])>) -> Vec<StyledLine> {
     let mut lines = parse(lines);
     mark_words(&mut lines);
     let digits = lines.iter().map(|line| line.number).max().unwrap_or(0).to_string().len();
     lines.iter().map(|line| line.draw(digits.max(NUMBER_COLUMNS))).collect()
 }
 
-fn parse<'a>(all: impl IntoIterator<Item = &'a str>) -> Vec<Line<'a>> {
+fn parse<'a>(all: impl IntoIterator<Item = (&'a str, &'a [CodeColor])>) -> Vec<Line<'a>> {
     let mut lines: Vec<Line<'a>> = Vec::new();
     let (mut old, mut new) = (1, 1);
-    for text in all {
-        let line = |kind, number, text| Line { kind, number, text, changed: Vec::new() };
+    for (text, colors) in all {
+        let line = |kind, number, text| Line { kind, number, text, changed: Vec::new(), colors };
         if let Some(first) = hunk(text) {
             (old, new) = first;
             lines.extend((!lines.is_empty()).then(|| line(Kind::Gap, 0, "")));
@@ -392,7 +401,7 @@ impl Line<'_> {
             Kind::Gap => StyledLine { prefix: format!("{:>digits$} ", "…"), parts: Vec::new() },
             Kind::Same => {
                 let mut line = number(" ", Style::default());
-                line.push(self.text, Style::default());
+                self.push(&mut line, 0..self.text.len(), Style::default());
                 line
             }
             Kind::Removed => self.with_words(number("-", Style::color(Color::Removed).on(Color::RemovedLine))),
@@ -407,12 +416,24 @@ impl Line<'_> {
         };
         let mut at = 0;
         for changed in &self.changed {
-            line.push(&self.text[at..changed.start], Style::default().on(background));
-            line.push(&self.text[changed.clone()], Style::BOLD.on(word));
+            self.push(&mut line, at..changed.start, Style::default().on(background));
+            self.push(&mut line, changed.clone(), Style::BOLD.on(word));
             at = changed.end;
         }
-        line.push(&self.text[at..], Style::default().on(background));
+        self.push(&mut line, at..self.text.len(), Style::default().on(background));
         line
+    }
+
+    /// Appends a part of the text in this style, in the colours of code.
+    fn push(&self, line: &mut StyledLine, part: Range<usize>, style: Style) {
+        let mut at = part.start;
+        for (range, color) in self.colors {
+            let (begin, end) = (range.start.clamp(at, part.end), range.end.clamp(at, part.end));
+            line.push(&self.text[at..begin], style);
+            line.push(&self.text[begin..end], Style { color: *color, ..style });
+            at = end;
+        }
+        line.push(&self.text[at..part.end], style);
     }
 }
 
@@ -451,6 +472,20 @@ mod tests {
         assert_eq!(marked(&one), [["price"], ["cost"]]);
         assert_eq!(marked(&["-one", "+completely different"]), [[""; 0]; 2]);
         assert_eq!(marked(&["-a b c", "+a b d", "+x"]), [vec!["c"], vec!["d"], vec![]]);
+    }
+
+    #[test]
+    fn code_keeps_its_colours_on_the_background_of_its_line() {
+        let colors = [(0..2, Color::Keyword), (3..4, Color::Number)];
+        let drawn = draw_code([("-fn 1", &colors[..]), ("+fn 2", &colors[..])]);
+        let added = |color, background| Style { color, ..Style::default() }.on(background);
+        let expected = [
+            ("+".to_owned(), added(Color::Added, Color::AddedLine)),
+            ("fn".to_owned(), added(Color::Keyword, Color::AddedLine)),
+            (" ".to_owned(), added(Color::Default, Color::AddedLine)),
+            ("2".to_owned(), Style { bold: true, ..added(Color::Number, Color::AddedWord) }),
+        ];
+        assert_eq!(drawn[1].parts, expected);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use crate::domain::frame::Style;
 
 pub use calls::Outcome;
 use calls::{OpenCall, sides};
-pub use code::{Code, CodeLines};
+pub use code::{Code, CodeLines, LINE_BYTES, LINES};
 pub use fold::Shown;
 use fold::{Fold, Folds};
 pub use form::Mark;

@@ -32,6 +32,7 @@ mod soak;
 mod table;
 mod tools;
 mod views;
+mod worktrees;
 
 use std::process::{Command, ExitCode};
 
@@ -69,6 +70,7 @@ const GROUPS: &[Group] = &[
     ("picker", views::picker),
     ("kill", views::kill),
     ("snapshot", tools::snapshot),
+    ("worktrees", worktrees::figures),
     ("commands-100", load::commands),
     ("elsewhere", load::elsewhere),
 ];

@@ -149,6 +149,7 @@ fn versions(n: usize) -> (String, String) {
     (before, after)
 }
 
+#[cfg(feature = "syntax-colors")]
 #[test]
 fn the_review_of_one_file_and_of_three_hundred() {
     if std::process::Command::new("git").arg("--version").output().is_err() {
@@ -182,6 +183,7 @@ fn the_review_of_one_file_and_of_three_hundred() {
         }
         app.enter("/diff");
         app.turn_until("compared", |app| app.screen_text().contains("part_000.rs"));
+        app.turn_until_colored();
         check(&mut app, &format!("review-{count}"));
     }
 }

@@ -9,9 +9,9 @@ use super::{Reader, Scrollback, Start};
 use crate::domain::frame::{Color, Style};
 
 /// Longer lines have no colours.
-const LINE_BYTES: usize = 2 * 1024;
+pub const LINE_BYTES: usize = 2 * 1024;
 /// The lines of a block that have colours.
-const LINES: usize = 2_000;
+pub const LINES: usize = 2_000;
 
 /// A block of code in one language. All of its lines refer to it.
 #[derive(Debug)]
@@ -68,16 +68,22 @@ impl Code {
         self.taken.set(0);
     }
 
-    fn styles(&self, index: usize, length: usize) -> Vec<(Range<usize>, Style)> {
+    /// The lines whose colours are known.
+    pub fn colored(&self) -> usize {
+        self.colors.borrow().len()
+    }
+
+    /// The parts of a line of so many bytes that are not in the colour of text.
+    pub fn parts(&self, index: usize, length: usize) -> Vec<(Range<usize>, Color)> {
         let colors = self.colors.borrow();
         let mut begin = 0;
         let part = |(end, color): &(u16, Color)| {
             let end = usize::from(*end).min(length);
             let range = std::mem::replace(&mut begin, end)..end;
-            (range, Style::color(*color))
+            (range, *color)
         };
         let parts = colors.get(index).into_iter().flat_map(|line| line.iter()).map(part);
-        parts.filter(|(range, style)| !range.is_empty() && *style != Style::default()).collect()
+        parts.filter(|(range, color)| !range.is_empty() && *color != Color::Default).collect()
     }
 }
 
@@ -150,7 +156,7 @@ impl Scrollback {
     pub(super) fn code_styles(&self, number: i64, line: &Line<'_>) -> Vec<(Range<usize>, Style)> {
         let Some(code) = code_of(*line).filter(|code| !code.colors.borrow().is_empty()) else { return Vec::new() };
         let index = usize::try_from(number - self.first_line_of(number, code)).unwrap_or(usize::MAX);
-        code.styles(index, line.text.len())
+        code.parts(index, line.text.len()).into_iter().map(|(range, color)| (range, Style::color(color))).collect()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use super::colors::Colors;
 use super::view::{Comment, ReviewView, place};
 use crate::base::text;
-use crate::domain::diff::{FileDiff, draw, heading_of};
+use crate::domain::diff::{FileDiff, draw_code, heading_of};
 use crate::domain::frame::{Color, Row, Style, StyledLine};
 use crate::repl::core::Core;
 use crate::repl::terminals::views::Pane;
@@ -22,8 +23,8 @@ const NO_MARK: &str = " ";
 /// The rows of the file that is shown, for a width of the screen.
 #[derive(Default)]
 pub(super) struct Layout {
-    /// The file, by its place in the list, and the columns.
-    of: Option<(usize, usize)>,
+    /// The file, by its place in the list, the columns, and how many lines have the colours of code.
+    of: Option<(usize, usize, usize)>,
     pub rows: Vec<Row>,
     /// The rows of each hunk.
     hunks: Vec<Range<usize>>,
@@ -38,12 +39,22 @@ impl ReviewView {
     pub fn lay_out(&mut self, (columns, height): (u16, u16)) {
         let (columns, height) = (usize::from(columns), usize::from(height).saturating_sub(8).max(1));
         let room = columns - self.list_columns(columns);
-        let of = Some((self.files.at(), room));
+        if let Some(file) =
+            self.files.marked().filter(|file| !self.colors.as_ref().is_some_and(|known| known.are_of(file)))
+        {
+            self.colors = Some(Colors::of(file));
+        }
+        let count = self.colors.as_ref().map_or(0, Colors::count);
+        let of = Some((self.files.at(), room, count));
         self.layout.height = height;
         if self.layout.of != of {
-            let (rows, hunks) = self.files.marked().map(|file| rows_of(file, room)).unwrap_or_default();
+            let colors = self.colors.as_ref();
+            let (rows, hunks) = self.files.marked().map(|file| rows_of(file, colors, room)).unwrap_or_default();
             self.hunk = self.hunk.min(hunks.len().saturating_sub(1));
-            self.layout = Layout { of, rows, hunks, height, reveals_hunk: true };
+            // Colours alone move nothing.
+            let is_same = self.layout.of.is_some_and(|(file, columns, _)| (file, columns) == (self.files.at(), room));
+            let reveals_hunk = !is_same || self.layout.reveals_hunk;
+            self.layout = Layout { of, rows, hunks, height, reveals_hunk };
         }
         if let Some(rows) = self.layout.hunks.get(self.hunk).filter(|_| self.layout.reveals_hunk) {
             let is_whole = rows.start >= self.top && rows.end <= self.top + height;
@@ -212,7 +223,8 @@ fn shortened_path(path: &str, columns: usize) -> String {
 }
 
 /// The rows of a file, and those of each of its hunks.
-fn rows_of(file: &FileDiff, columns: usize) -> (Vec<Row>, Vec<Range<usize>>) {
+fn rows_of(file: &FileDiff, colors: Option<&Colors>, columns: usize) -> (Vec<Row>, Vec<Range<usize>>) {
+    let colors = colors.map_or_else(|| vec![Vec::new(); file.lines.len()], |colors| colors.of_lines(file));
     let room = columns.saturating_sub(text::width(MARK)).max(1);
     let (mut rows, mut hunks) = (Vec::new(), Vec::new());
     for (number, lines) in file.hunks().into_iter().enumerate() {
@@ -221,7 +233,8 @@ fn rows_of(file: &FileDiff, columns: usize) -> (Vec<Row>, Vec<Range<usize>>) {
             rows.push(Row::of(format!("   … {}", text::sanitise(heading)), Style::DIM));
         }
         let begin = rows.len();
-        rows.extend(draw(file.lines[lines].iter().map(String::as_str)).iter().flat_map(|line| line.wrap(room)));
+        let code = file.lines[lines.clone()].iter().map(String::as_str).zip(colors[lines].iter().map(Vec::as_slice));
+        rows.extend(draw_code(code).iter().flat_map(|line| line.wrap(room)));
         hunks.push(begin..rows.len());
     }
     if rows.is_empty() {

@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash as _};
 use std::ops::Range;
 use std::path::PathBuf;
 
+use super::colors::Colors;
 use super::paint::Layout;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::job::JobThread;
@@ -14,6 +15,7 @@ use crate::domain::change::{Change, FileJob, ViewName};
 use crate::domain::diff::FileDiff;
 use crate::domain::file_change::{LandMany, LandMethod, LandRequest};
 use crate::domain::key::{Key, KeyCode};
+use crate::domain::scrollback::CodeLines;
 use crate::repl::core::{Core, file_steps};
 use crate::repl::terminals::views::{List, Painter, Pane, ViewAct, ViewContent, ViewContext};
 use crate::team::changes::AgentChanges;
@@ -34,6 +36,8 @@ pub(super) struct ReviewView {
     /// The first row of the file that is shown.
     pub top: usize,
     pub layout: Layout,
+    /// Of the marked file.
+    pub colors: Option<Colors>,
     pub comments: Vec<Comment>,
     /// What the text that is typed is for.
     asked: Option<Asked>,
@@ -86,6 +90,7 @@ impl ReviewView {
             hunk: 0,
             top: 0,
             layout: Layout::default(),
+            colors: None,
             comments: Vec::new(),
             asked: None,
             discards: false,
@@ -333,6 +338,7 @@ impl ViewContent for ReviewView {
 
     fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
         (self.agent, self.revision, self.is_reading(), self.comments.len()).hash(hash);
+        self.colors.as_ref().map(Colors::count).hash(hash);
         core.agent(self.agent).map(|agent| agent.status().name()).hash(hash);
     }
 
@@ -376,6 +382,10 @@ impl ViewContent for ReviewView {
             _ => {}
         }
         ViewAct::Done
+    }
+
+    fn take_uncoloured(&mut self) -> Vec<CodeLines> {
+        self.colors.as_mut().map(Colors::take_uncoloured).unwrap_or_default()
     }
 
     fn on_text(&mut self, _: &Core, text: String) -> ViewAct {

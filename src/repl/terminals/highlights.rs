@@ -58,11 +58,15 @@ impl Terminals {
     pub(super) fn ask_for_colors(&mut self, core: &Core, at: TerminalId) {
         let reader = self.reader(at);
         // Lines are printed permanently before their colours could come.
-        let shows = |terminal: &&Terminal| terminal.shows_colors() && terminal.inline.is_none();
-        let Some(terminal) = self.get(at).filter(shows) else { return };
+        let shows = |terminal: &&mut Terminal| terminal.shows_colors() && terminal.inline.is_none();
+        let Some(terminal) = self.get_mut(at).filter(shows) else { return };
         let (agent, (columns, rows)) = (terminal.focus, terminal.size);
-        let Some(shown) = core.agent(agent) else { return };
-        for lines in shown.view.scrollback.take_uncoloured(reader, text_width(columns), rows) {
+        let uncoloured = match (&mut terminal.input.view, core.agent(agent)) {
+            (Some(view), _) => view.take_uncoloured(),
+            (None, Some(shown)) => shown.view.scrollback.take_uncoloured(reader, text_width(columns), rows),
+            (None, None) => Vec::new(),
+        };
+        for lines in uncoloured {
             self.highlights.send(core, agent, lines);
         }
     }

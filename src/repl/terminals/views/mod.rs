@@ -28,6 +28,7 @@ use crate::domain::draft::Draft;
 use crate::domain::flow::Origin;
 use crate::domain::frame::{Color, Frame, Row, Style, StyledLine};
 use crate::domain::key::{Key, KeyCode};
+use crate::domain::scrollback::CodeLines;
 use crate::features::FEATURES;
 use crate::repl::core::Core;
 pub(crate) use crate::repl::terminals::list::List;
@@ -122,6 +123,11 @@ pub(crate) trait ViewContent {
     /// The question of its step as lines, if it has one that was not printed yet.
     fn take_lines(&mut self) -> Option<String> {
         None
+    }
+
+    /// The code on the screen that has no colours, each line once.
+    fn take_uncoloured(&mut self) -> Vec<CodeLines> {
+        Vec::new()
     }
 
     /// Whether no conversation has been chosen yet.
