@@ -123,6 +123,27 @@ fn everything_is_in_the_scrollback_once_and_in_order_and_only_one_live_area() {
 }
 
 #[test]
+fn a_table_is_printed_when_it_has_ended_with_columns_as_wide_as_its_widest_cell() {
+    let mut app = app_with_agents(1, Plan::default());
+    let mut terminal = InlineTerminal::new(&mut app, (100, 12));
+    let rows = (0..60).map(|n| match n {
+        50 => format!("| a cell that is wider | X{n} |\n"),
+        _ => format!("| n{n} | X{n} |\n"),
+    });
+    app.say(0, &format!("| a | b |\n|---|---|\n{}\nafter it\n", rows.collect::<String>()));
+    while !app.repl.roster().busy().is_empty() {
+        terminal.draw(&mut app);
+    }
+    terminal.draw(&mut app);
+    let text = terminal.text();
+    // Echo repeats the message, which is shown as it was typed.
+    let of_reply = text.lines().filter(|line| line.contains('X') && !line.contains('|'));
+    let places: Vec<usize> = of_reply.filter_map(|line| line.chars().position(|c| c == 'X')).collect();
+    assert_eq!(places.len(), 60, "{text}");
+    assert!(places.iter().all(|place| *place == places[0]), "{text}");
+}
+
+#[test]
 fn nothing_is_lost_or_repeated_when_the_terminal_is_resized_while_a_reply_streams() {
     let mut app = app_with_agents(1, Plan::default());
     let mut terminal = InlineTerminal::new(&mut app, (100, 24));

@@ -3,12 +3,12 @@
 use super::{Scrollback, VisibleRow};
 
 impl Scrollback {
-    /// The line before which no line changes any more.
+    /// The line before which no line changes any more, nor the columns of its table.
     pub fn settled_end(&self) -> i64 {
         let mut end = self.calls.iter().map(|call| call.line()).fold(self.lines.end(), i64::min);
         let Some(open) = &self.open else { return end };
         let growing = match &open.markdown {
-            Some(markdown) => i64::try_from(markdown.open_lines()).unwrap_or(i64::MAX),
+            Some(markdown) => i64::try_from(markdown.unsettled_lines()).unwrap_or(i64::MAX),
             None => i64::from(open.is_started),
         };
         end = end.min(self.lines.end() - growing);

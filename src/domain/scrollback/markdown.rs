@@ -131,6 +131,8 @@ pub struct Markdown {
     has_finished_lines: bool,
     /// Lines of the open block, the last in the scrollback.
     open_lines: usize,
+    /// The complete lines before them that belong to a table which goes on: its columns may become wider.
+    table_lines: usize,
 }
 
 impl Markdown {
@@ -151,6 +153,11 @@ impl Markdown {
     /// The lines at the end that may still change.
     pub fn open_lines(&self) -> usize {
         self.open_lines
+    }
+
+    /// The lines at the end that may still change or be drawn with wider columns.
+    pub fn unsettled_lines(&self) -> usize {
+        self.open_lines + if let Mode::Table(..) = self.mode { self.table_lines } else { 0 }
     }
 
     /// Whether some of its lines do not change any more.
@@ -214,6 +221,7 @@ impl Markdown {
         if self.table_row(&head, &columns, false, out) {
             let row = format!("{head}{}", std::mem::take(&mut self.tail));
             self.await_definitions(begin..out.end(), &row, Vec::new(), Some((columns.clone(), true)));
+            self.table_lines += usize::try_from(out.end() - begin).unwrap_or(0);
             self.mode = Mode::Table(head, columns);
         } else {
             self.definitions.take_missed();
@@ -342,7 +350,10 @@ impl Markdown {
         self.await_definitions(begin..out.end(), source, codes, table);
         let head: String = source.split_inclusive('\n').take(2).collect();
         match columns {
-            Some(columns) => self.mode = Mode::Table(head, columns),
+            Some(columns) => {
+                self.mode = Mode::Table(head, columns);
+                self.table_lines = usize::try_from(out.end() - begin).unwrap_or(0);
+            }
             None => self.piece = Piece::after_block(),
         }
     }
