@@ -364,11 +364,16 @@ impl<'a> Landing<'a> {
     }
 
     fn remove(&self, place: &Path) {
-        if place.exists() {
-            drop(self.run(self.root, &["worktree", "remove", "--force", "--force", &place.to_string_lossy()]));
-            drop(fs::remove_dir_all(place));
-            drop(self.run(self.root, &["worktree", "prune"]));
+        if !place.exists() {
+            return;
         }
+        // Another job: this one may have been interrupted.
+        let Ok(job) = Job::new() else { return };
+        let git = Git::to_remove(self.root, self.git.env, &job);
+        let run = |arguments: &[&str]| drop(git.run(self.root, &plain(arguments)));
+        run(&["worktree", "remove", "--force", "--force", &place.to_string_lossy()]);
+        drop(fs::remove_dir_all(place));
+        run(&["worktree", "prune"]);
     }
 
     /// Moves the branch on to the new commit, with the files where it is checked out.

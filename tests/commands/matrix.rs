@@ -67,6 +67,7 @@ const ROWS: &[Row] = &[
     }),
     row("/diff", |app| shows(app, "has changed a file")),
     row("/land other", |app| shows(app, "does not work in a git worktree")),
+    row("/done make test", |app| app.agent(0).done.as_deref() == Some("make test")),
     row("/clear", |app| shows(app, "- cleared")),
     row("/compact", |app| shows(app, "nothing to compact") || shows(app, "compacting the older")),
     row("/slice 0:1", |app| app.repl.roster().len() == 3),

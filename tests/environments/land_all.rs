@@ -8,7 +8,8 @@ use polylogue::config::DoneSettings;
 use super::review::wait_for_text;
 use super::worktrees::{git, make_repository, worktrees};
 use crate::support::harness::{Harness, Plan};
-use crate::support::internals::Probe as _;
+use crate::support::internals::{Probe as _, State};
+use crate::support::scene::turn_a_while;
 
 /// An app whose work is done when this script says so, with these agents in worktrees of a repository.
 fn app(script: &str, agents: &[&str]) -> (Harness, PathBuf) {
@@ -88,6 +89,31 @@ fn a_queue_without_a_check_leaves_uncommitted_changes_if_asked_to_and_stops_at_e
     app.escape();
     wait_for_text(&mut app, "stopped before c");
     assert_eq!(state(&repo, "true").0, ["first", "a", "b"]);
+}
+
+#[test]
+fn a_second_esc_stops_the_check_that_runs() {
+    let (mut app, repo) = app("touch started; sleep 600", &["a", "b"]);
+    for name in ["a", "b"] {
+        write(&app, name, name, "1\n");
+    }
+    let scratch = app.data().join("worktrees/.landing-repo@a");
+    app.enter("/land --all");
+    app.turn_until("the check runs", |_| scratch.join("started").exists());
+    app.escape();
+    wait_for_text(&mut app, "Esc again stops that too");
+    // What an agent would change meanwhile would be left behind.
+    app.say(2, "hello");
+    turn_a_while(&mut app);
+    assert_ne!(app.state(2), State::Idle);
+    app.escape();
+    wait_for_text(&mut app, "landed 0 of 2 worktrees");
+    wait_for_text(&mut app, "a is left: interrupted");
+    wait_for_text(&mut app, "stopped before b");
+    app.turn_until_idle();
+    assert!(!scratch.exists());
+    assert_eq!(git(&repo, &["worktree", "list"]).lines().count(), 3);
+    assert_eq!(state(&repo, "true").0, ["first"]);
 }
 
 #[test]

@@ -8,9 +8,9 @@ use crate::domain::scrollback::{Outcome, Shown};
 use crate::domain::todo::{Todo, TodoItem, TodoStatus};
 use crate::domain::tool::ToolResult;
 
-/// Lines and bytes of the output that a reader can open; the model gets all of it.
-const OUTPUT_LINES: usize = 200;
-const OUTPUT_BYTES: usize = 16 * 1024;
+/// Lines and bytes of the output that a reader can open; the model gets all of it, and the timeline shows it.
+const OUTPUT_LINES: usize = 1_000;
+const OUTPUT_BYTES: usize = 64 * 1024;
 /// Lines of a change that are shown at once.
 const DIFF_LINES: u32 = 20;
 /// A shorter error is shown at once.
@@ -38,7 +38,9 @@ pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome
     let diff = if result.is_error { None } else { diff_of(content) };
     let created = written.filter(|_| !result.is_error && content.starts_with("created "));
     let is_diff = diff.is_some() || created.is_some();
-    let output = diff.or_else(|| created.map(Written::lines)).unwrap_or_else(|| plain(content));
+    let is_command = COMMANDS.contains(&result.name.as_str());
+    let text = || if is_command { plain_end(content) } else { plain(content) };
+    let output = diff.or_else(|| created.map(Written::lines)).unwrap_or_else(text);
     let lines = if content == "[no output]" { 0 } else { content.lines().count() };
     let is_short_error = result.is_error && lines <= SHORT_ERROR_LINES as usize && !content.ends_with(']');
     let note = match (result.is_error, is_diff) {
@@ -55,7 +57,7 @@ pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome
     let shown = match () {
         () if is_diff => Shown::First(DIFF_LINES),
         () if is_short_error => Shown::First(SHORT_ERROR_LINES),
-        () if !COMMANDS.contains(&result.name.as_str()) => Shown::NONE,
+        () if !is_command => Shown::NONE,
         () if result.is_error => Shown::Last(FAILED_LINES),
         () => Shown::Last(DONE_LINES),
     };
@@ -95,21 +97,34 @@ fn failure(content: &str, lines: usize) -> String {
     }
 }
 
-fn plain(content: &str) -> Vec<StyledLine> {
+/// The lines with which a text begins, as many as a reader can open.
+fn first_lines<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut bytes = 0;
     let fits = |line: &&str| {
         bytes += line.len();
         bytes <= OUTPUT_BYTES
     };
-    let mut lines: Vec<StyledLine> =
-        content.lines().take(OUTPUT_LINES).take_while(fits).map(|line| StyledLine::of(line, Style::DIM)).collect();
+    lines.take(OUTPUT_LINES).take_while(fits).collect()
+}
+
+fn plain(content: &str) -> Vec<StyledLine> {
+    let lines = first_lines(content.lines());
     let left = content.lines().count() - lines.len();
-    lines.extend((left > 0).then(|| more_lines(left)));
-    lines
+    let shown = lines.into_iter().map(|line| StyledLine::of(line, Style::DIM));
+    shown.chain((left > 0).then(|| more_lines(left))).collect()
+}
+
+/// The same for a text whose end counts.
+fn plain_end(content: &str) -> Vec<StyledLine> {
+    let lines = first_lines(content.lines().rev());
+    let left = content.lines().count() - lines.len();
+    let shown = lines.into_iter().rev().map(|line| StyledLine::of(line, Style::DIM));
+    (left > 0).then(|| more_lines(left)).into_iter().chain(shown).collect()
 }
 
 fn more_lines(count: usize) -> StyledLine {
-    StyledLine::of(format!("… {}", text::counted(count, "more line", "more lines")), Style::DIM)
+    let count = text::counted(count, "more line", "more lines");
+    StyledLine::of(format!("… {count} (Enter in /timeline shows all)"), Style::DIM)
 }
 
 /// The lines of a unified diff after the first line of a result; `None` if there is none.
@@ -137,12 +152,7 @@ impl Written {
         }
         let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
         let content = ["content", "text", "contents"].iter().find_map(|key| arguments.get(key)?.as_str())?;
-        let mut bytes = 0;
-        let fits = |line: &&str| {
-            bytes += line.len();
-            bytes <= OUTPUT_BYTES
-        };
-        let lines: Vec<String> = content.lines().take(OUTPUT_LINES).take_while(fits).map(str::to_owned).collect();
+        let lines: Vec<String> = first_lines(content.lines()).into_iter().map(str::to_owned).collect();
         let left = content.lines().count() - lines.len();
         Some(Self { call: call.to_owned(), lines, left })
     }
@@ -186,8 +196,12 @@ mod tests {
             let outcome = of("bash", content, is_error);
             assert_eq!((outcome.note.as_str(), outcome.shown), (note, shown), "{content}");
         }
-        let long = of("bash", &"line\n".repeat(300), false);
-        assert_eq!(texts(&long)[OUTPUT_LINES], "… 100 more lines");
+        let numbered: String = (1..=OUTPUT_LINES + 100).map(|number| format!("{number}\n")).collect();
+        let of_command = texts(&of("bash", &numbered, true));
+        assert_eq!(of_command[0], "… 100 more lines (Enter in /timeline shows all)");
+        assert_eq!(of_command.last().map(String::as_str), Some("1100"), "the end of a command's output counts");
+        let of_other = texts(&of("grep", &numbered, false));
+        assert_eq!((&*of_other[0], &*of_other[OUTPUT_LINES]), ("1", "… 100 more lines (Enter in /timeline shows all)"));
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub(super) struct LandQueue {
     shown_at: AgentId,
     how: LandMany,
     waiting: VecDeque<AgentId>,
+    /// The agent for which git or the check runs.
+    current: AgentId,
     /// How many there were at the begin.
     count: usize,
     /// What has landed, on which branch and where that was before, with the name of the agent.
@@ -93,6 +95,7 @@ impl Jobs {
             shown_at,
             how,
             waiting: VecDeque::new(),
+            current: shown_at,
             count,
             landed: Vec::new(),
             left: Vec::new(),
@@ -116,19 +119,23 @@ impl Jobs {
         self.land_queue.iter_mut().for_each(|queue| queue.is_stopped = true);
     }
 
-    /// Stops the queue after the worktree that is being landed. Returns whether there is one.
+    /// Stops the queue after the worktree that is being landed, and the second time that too. Returns whether there is one.
     pub(super) fn stop_landing(&mut self, core: &mut Core, agent: AgentId) -> bool {
-        let queue = self.land_queue.as_mut().filter(|queue| queue.shown_at == agent && !queue.is_stopped);
-        let is_stopped = queue.map(|queue| queue.is_stopped = true).is_some();
-        if is_stopped {
-            core.note(agent, LineKind::Note, "landing stops after the worktree that is being landed");
+        let Some(queue) = self.land_queue.as_mut().filter(|queue| queue.shown_at == agent) else { return false };
+        match std::mem::replace(&mut queue.is_stopped, true) {
+            true => self.tasks.cancel(Kind::Land, queue.current),
+            false => {
+                let text = "landing stops after the worktree that is being landed (Esc again stops that too)";
+                core.note(agent, LineKind::Note, text);
+            }
         }
-        is_stopped
+        true
     }
 
     fn land_next(&mut self, core: &mut Core) {
         while let Some(queue) = self.land_queue.as_mut().filter(|queue| !queue.is_stopped) {
             let Some(agent) = queue.waiting.pop_front() else { break };
+            queue.current = agent;
             let label = core.roster().label_of(agent);
             let config = core.config();
             let request = LandRequest {

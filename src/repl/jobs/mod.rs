@@ -180,7 +180,7 @@ impl Component for Jobs {
     }
 
     fn holds_request(&mut self, core: &mut Core, agent: AgentId) -> bool {
-        self.compacts_first(core, agent) || self.holds_for_project(core, agent)
+        self.compacts_first(core, agent) || self.holds_for_project(core, agent) || self.holds_for_landing(core, agent)
     }
 
     /// Whether git runs or has to run, or a conversation is being written.

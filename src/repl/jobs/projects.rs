@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::id::AgentId;
+use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
 use crate::repl::core::programs::request_again;
 use crate::repl::jobs::Jobs;
@@ -16,7 +17,7 @@ use crate::tools::{Job, Outcome};
 pub(super) struct RemoteProjects {
     /// Those that are being read, by [`Remote::project_key`].
     reading: BTreeSet<String>,
-    /// Agents whose request waits.
+    /// Agents whose request waits, for a project or for a landing.
     held: BTreeSet<AgentId>,
 }
 
@@ -55,11 +56,25 @@ impl Jobs {
         true
     }
 
-    fn release_held(&mut self, core: &mut Core) {
-        let RemoteProjects { reading, held } = &mut self.projects;
+    /// Whether the request of an agent has to wait because its worktree is being landed: what it would change there would be
+    /// left behind.
+    pub(super) fn holds_for_landing(&mut self, core: &mut Core, agent: AgentId) -> bool {
+        let root = core.agent(agent).and_then(|agent| agent.inputs.environment.worktree.as_deref());
+        let is_landing = root.is_some_and(|root| self.tasks.is_running_in(Kind::Land, root));
+        if is_landing && self.projects.held.insert(agent) {
+            core.note(agent, LineKind::Note, "waiting: the worktree is being landed");
+        }
+        is_landing
+    }
+
+    pub(super) fn release_held(&mut self, core: &mut Core) {
+        let Self { projects: RemoteProjects { reading, held }, tasks, .. } = self;
         let is_free = |agent: &AgentId| {
-            let remote = core.agent(*agent).and_then(|agent| agent.inputs.environment.remote.as_ref());
+            let environment = core.agent(*agent).map(|agent| &agent.inputs.environment);
+            let remote = environment.and_then(|environment| environment.remote.as_ref());
+            let root = environment.and_then(|environment| environment.worktree.as_deref());
             remote.is_none_or(|remote| !reading.contains(&remote.project_key()))
+                && root.is_none_or(|root| !tasks.is_running_in(Kind::Land, root))
         };
         let free: Vec<AgentId> = held.extract_if(.., is_free).collect();
         for agent in free {

@@ -111,8 +111,12 @@ impl Jobs {
     pub(super) fn finish_tasks(&mut self, core: &mut Core) {
         let done: Vec<Task> = self.tasks.running.extract_if(.., |task| task.thread.is_complete()).collect();
         for Task { kind, agent, worktree, thread } in done {
-            if !thread.has_been_cancelled() {
+            // A landing may have come to its end before it was stopped.
+            if kind == Kind::Land || !thread.has_been_cancelled() {
                 thread.finish(self, core);
+                if kind == Kind::Land {
+                    self.release_held(core);
+                }
             } else if let (Kind::AddWorktree, Some(root)) = (kind, worktree) {
                 self.on_worktree_cancelled(core, root, agent);
             }
