@@ -2,7 +2,7 @@
 //! lands.
 //!
 //! ```text
-//!   a tool has written ──► at most once a second, on a thread: git merges the worktree with the others and with the branch
+//!   a tool has written, or there is a new worktree ──► at most once a second, on a thread: git merges the worktree with the others and with the branch
 //!   that it left, in memory ──► what changed is noted at both agents; inbox and wall show it
 //! ```
 
@@ -122,6 +122,8 @@ impl Component for Radar {
                 self.is_due = true;
             }
             Event::Removed { worktree: Some(_), .. } => self.is_due = true,
+            // In a large repository the first look takes a second: before it is waited for.
+            Event::Spawned { child, .. } => self.is_due |= core.agent(*child).and_then(worktree_of).is_some(),
             _ => {}
         }
     }

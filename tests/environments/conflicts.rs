@@ -93,7 +93,9 @@ fn nothing_is_looked_at_while_nothing_changes() {
     let Some((mut app, _)) = in_repository() else { return };
     let json = fork(&mut app, "json");
     write(&mut app, json, "src/f", "json\n");
-    app.turn_until("it was looked at", |app| app.agent(json).report.size.is_some());
+    app.turn_until("it was looked at", |app| app.agent(json).report.size.is_some_and(|size| size.0 > 0));
+    // The look at the new worktree may have seen the change; there is one more after it.
+    app.turn_until("nothing is due", |app| app.timeout().why == WakeReason::Nothing);
     turn_a_while(&mut app);
     let surveys = || fs::read_dir(app.data().join("worktrees")).unwrap().count();
     assert_eq!(surveys(), worktrees(&app).len() + 1);
