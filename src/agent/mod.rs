@@ -87,11 +87,7 @@ pub struct Identity {
 impl Agent {
     /// The command that says whether it is done, with its arguments; empty for none.
     pub fn done_command(&self, config: &Config) -> Vec<String> {
-        match self.done.as_deref() {
-            None => config.done.command.clone(),
-            Some("") => Vec::new(),
-            Some(script) => ["sh", "-c", script].map(str::to_owned).to_vec(),
-        }
+        config.done.command_of(self.done.as_deref())
     }
 
     /// Takes the settings of an agent that was just restored; nothing was said yet.

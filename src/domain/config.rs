@@ -180,6 +180,17 @@ pub struct DoneSettings {
     pub attempts: u32,
 }
 
+impl DoneSettings {
+    /// The command of an agent for which a person has set this one: empty for none, `None` for the configured one.
+    pub(crate) fn command_of(&self, own: Option<&str>) -> Vec<String> {
+        match own {
+            None => self.command.clone(),
+            Some("") => Vec::new(),
+            Some(script) => ["sh", "-c", script].map(str::to_owned).to_vec(),
+        }
+    }
+}
+
 impl Default for DoneSettings {
     fn default() -> Self {
         Self { command: Vec::new(), attempts: 2 }

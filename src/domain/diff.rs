@@ -55,7 +55,7 @@ impl FileDiff {
         let hunk =
             |lines: &Range<usize>| json!({"line": self.first_changed(lines), "lines": self.lines[lines.clone()]});
         json!({
-            "path": self.path,
+            "path": self.path.to_string_lossy(),
             "about": self.about,
             "removed": self.removed,
             "added": self.added,

@@ -49,7 +49,7 @@ impl Store {
             VALUES (?1, ?2, ?3, 'running', 'idle', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
         let update = "UPDATE agents SET name = ?2, parent_uuid = ?3, created_at = ?4, endpoint = ?5, thinking = ?6,
                 environment = ?7, system = ?8, policy = ?9, rules = ?10, parameters = ?11, directory = ?12, is_print_run = ?13,
-                number = coalesce(number, ?14)
+                number = coalesce(number, ?14), done = NULL
             WHERE uuid = ?1";
         let sql = if new.parent.is_some() { insert } else { update };
         self.write(|conn| {

@@ -110,7 +110,7 @@ impl AgentChanges {
         let list = |files: &[FileDiff]| files.iter().map(FileDiff::as_json).collect::<Vec<_>>();
         json!({
             "agent": self.label,
-            "root": self.root,
+            "root": self.root.as_ref().map(|root| root.to_string_lossy()),
             "target": self.target,
             "heading": self.heading,
             "files": list(&self.files),

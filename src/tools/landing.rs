@@ -127,6 +127,13 @@ impl<'a> Landing<'a> {
         if count == 0 {
             return Err(format!("nothing to land: {target} has all commits of {branch}{committed}"));
         }
+        // A rebase leaves merges out, and with them how their conflicts were resolved.
+        let has_merges = || self.run(self.root, &["rev-list", "--count", "--merges", &format!("{old}..{tip}")]);
+        let method = match request.method {
+            LandMethod::Rebase if has_merges()? != "0" => LandMethod::Merge,
+            method => method,
+        };
+        let request = &LandRequest { method, ..request.clone() };
         let (new, failures) = self.combine(request, &old, &tip).map_err(|why| format!("{why}{committed}"))?;
         if new == old {
             // What has landed was rebased or squashed: it has the same changes in other commits.
@@ -167,10 +174,18 @@ impl<'a> Landing<'a> {
 
     /// Moves the branch of the worktree on as well, unless its agent has made commits meanwhile.
     fn follow(&self, tip: &str, new: &str) -> Outcome<()> {
-        if self.run(self.root, &["rev-parse", "HEAD"])? != tip {
-            return Err("it has newer commits".into());
-        }
-        self.run(self.root, &["reset", "--quiet", "--keep", new]).map(drop)
+        self.without_interruption(|git| {
+            if git.run(self.root, &plain(&["rev-parse", "HEAD"]))? != tip {
+                return Err("it has newer commits".into());
+            }
+            git.run(self.root, &plain(&["reset", "--quiet", "--keep", new])).map(drop)
+        })
+    }
+
+    /// Calls `work` with a git that goes on when the landing is interrupted.
+    fn without_interruption<T>(&self, work: impl FnOnce(&Git<'_>) -> Outcome<T>) -> Outcome<T> {
+        let job = Job::new().map_err(|error| error.to_string())?;
+        work(&Git::to_remove(self.root, self.git.env, &job))
     }
 
     /// Commits uncommitted changes, leaves them or refuses. Returns an addition to the message.
@@ -367,13 +382,12 @@ impl<'a> Landing<'a> {
         if !place.exists() {
             return;
         }
-        // Another job: this one may have been interrupted.
-        let Ok(job) = Job::new() else { return };
-        let git = Git::to_remove(self.root, self.git.env, &job);
-        let run = |arguments: &[&str]| drop(git.run(self.root, &plain(arguments)));
-        run(&["worktree", "remove", "--force", "--force", &place.to_string_lossy()]);
-        drop(fs::remove_dir_all(place));
-        run(&["worktree", "prune"]);
+        let _ = self.without_interruption(|git| {
+            let removed =
+                git.run(self.root, &plain(&["worktree", "remove", "--force", "--force", &place.to_string_lossy()]));
+            drop(fs::remove_dir_all(place));
+            removed.and(git.run(self.root, &plain(&["worktree", "prune"])))
+        });
     }
 
     /// Moves the branch on to the new commit, with the files where it is checked out.
@@ -385,7 +399,8 @@ impl<'a> Landing<'a> {
         }
         let Some(checkout) = &self.checkout else {
             let reference = format!("refs/heads/{target}");
-            return self.run(self.root, &["update-ref", "-m", "polylogue land", &reference, new, old]).map(drop);
+            let moved = self.run(self.root, &["update-ref", "-m", "polylogue land", &reference, new, old]).map(drop);
+            return moved.or_else(|why| if self.is_at(new) { Ok(()) } else { Err(why) });
         };
         let options = ["diff", "--name-only", "-z", "--no-renames", "--diff-filter=A", old, new];
         let added = self.run(self.root, &options)?;
@@ -399,12 +414,27 @@ impl<'a> Landing<'a> {
         recovery::begin(self.root, checkout, old, new)?;
         let arguments = ["merge", "--quiet", "--ff-only", "--no-overwrite-ignore", "--no-verify-signatures", new];
         let moved = git.run(checkout, &plain(&arguments)).map(drop);
-        match &moved {
-            Err(_) if self.git.job.is_cancelled() => self.take_back(),
+        let left = match &moved {
+            Err(_) if self.git.job.is_cancelled() => self.take_back().err(),
             // Git has moved it, or has refused before it changed anything.
-            _ => recovery::end(self.root),
+            _ => {
+                recovery::end(self.root);
+                None
+            }
+        };
+        match moved {
+            Err(_) if self.git.job.is_cancelled() && self.is_at(new) => Ok(()),
+            moved => moved.map_err(|why| {
+                let left = left.map(|left| format!("\n{left}")).unwrap_or_default();
+                format!("{target} stays as it was in {}: {why}{left}", checkout.display())
+            }),
         }
-        moved.map_err(|why| format!("{target} stays as it was in {}: {why}", checkout.display()))
+    }
+
+    /// Whether the branch has this commit, although the landing was interrupted.
+    fn is_at(&self, commit: &str) -> bool {
+        let arguments = ["rev-parse", &format!("refs/heads/{}", self.target)];
+        self.without_interruption(|git| git.run(self.root, &plain(&arguments))).is_ok_and(|found| found == commit)
     }
 
     fn run(&self, directory: &Path, arguments: &[&str]) -> Outcome<String> {

@@ -92,6 +92,43 @@ fn a_queue_without_a_check_leaves_uncommitted_changes_if_asked_to_and_stops_at_e
 }
 
 #[test]
+fn work_that_was_merged_by_hand_lands_with_its_merge() {
+    let (mut app, repo) = app("", &["a", "b"]);
+    write(&app, "a", "src/f", "of a\n");
+    write(&app, "b", "src/f", "of b\n");
+    app.enter("/land a --commit a");
+    wait_for_text(&mut app, "landed 1 commit of polylogue/a");
+    let root = worktrees(&app).into_iter().find(|root| root.ends_with("repo@b")).expect("a worktree");
+    git(&root, &["commit", "-q", "-a", "-m", "b"]);
+    let merge = std::process::Command::new("git").args(["merge", "-q", "main"]).current_dir(&root).output().unwrap();
+    assert!(!merge.status.success(), "it conflicts");
+    write(&app, "b", "src/f", "of a and b\n");
+    git(&root, &["commit", "-q", "-a", "-m", "both"]);
+    app.enter("/land --all");
+    wait_for_text(&mut app, "landed 1 of 2 worktrees: b");
+    assert_eq!(fs::read_to_string(repo.join("src/f")).unwrap(), "of a and b\n");
+    assert_eq!(state(&repo, "true").0, ["first", "a", "b", "both"]);
+}
+
+#[test]
+fn the_check_of_a_killed_agent_holds_for_its_work() {
+    let (mut app, repo) = app("", &["a", "b"]);
+    for name in ["a", "b"] {
+        write(&app, name, name, "1\n");
+    }
+    app.enter("/switch a");
+    app.enter("/done exit 7");
+    app.enter("/switch b");
+    let id = app.id(2).to_string();
+    app.ask(0, polylogue::Change::Kill { agent_id: app.id(2), cascade: false });
+    app.turn_until("a is killed", |app| app.repl.roster().len() == 3);
+    app.enter(&format!("/land b {id}"));
+    wait_for_text(&mut app, "landed 1 of 2 worktrees: b");
+    wait_for_text(&mut app, "exit 7 fails on main with it (exit code 7)");
+    assert_eq!(state(&repo, "true").0, ["first", "b"]);
+}
+
+#[test]
 fn a_second_esc_stops_the_check_that_runs() {
     let (mut app, repo) = app("touch started; sleep 600", &["a", "b"]);
     for name in ["a", "b"] {

@@ -137,14 +137,20 @@ impl Jobs {
             let Some(agent) = queue.waiting.pop_front() else { break };
             queue.current = agent;
             let label = core.roster().label_of(agent);
+            // It may have been killed or archived.
+            let own = match core.store().agent(agent) {
+                Ok(row) => row.and_then(|row| row.done),
+                Err(error) => {
+                    queue.left.push((label, error.message));
+                    continue;
+                }
+            };
             let config = core.config();
             let request = LandRequest {
                 method: queue.how.method,
                 only_committed: queue.how.only_committed,
                 commit: (!queue.how.only_committed).then(|| core.roster().title_or_label(agent)),
-                check: core
-                    .agent(agent)
-                    .map_or_else(|| config.done.command.clone(), |agent| agent.done_command(config)),
+                check: config.done.command_of(own.as_deref()),
                 extras: config.worktree.extras.clone(),
                 before: queue.landed.iter().map(|(landed, name)| (landed.clone(), name.clone())).collect(),
                 ..LandRequest::default()

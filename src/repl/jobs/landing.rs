@@ -36,7 +36,12 @@ impl Jobs {
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
             let result = |landed: Landed| JobResult { data: json!([landed.as_json(&label)]), text: landed.text };
             let mut outcome = outcome.map(result).map_err(Error::usage);
-            let ends = outcome.is_ok() && kills_agent_after;
+            let is_free = |agent: &Agent| agent.state() == State::Idle && agent.queue.is_empty();
+            let is_idle = core.roster().in_worktree(&root).all(is_free);
+            let ends = outcome.is_ok() && kills_agent_after && is_idle;
+            if let (Ok(result), true, false) = (&mut outcome, kills_agent_after, is_idle) {
+                result.text.push_str("\nthe agent was not ended: it has got work meanwhile");
+            }
             let shown_at = if ends { survivor(core, shown_at, &[agent]) } else { shown_at };
             if ends {
                 jobs.release_worktree(root.clone(), shown_at);

@@ -103,10 +103,10 @@ impl Jobs {
 
     /// Esc: stops the work for an agent and its own.
     pub(super) fn interrupt_turn(&mut self, core: &mut Core, agent: AgentId) -> Result<()> {
-        if self.stop_landing(core, agent) {
+        let was_idle = core.agent(agent).ok_or_else(agent_gone)?.state() == State::Idle;
+        if was_idle && self.stop_landing(core, agent) {
             return Ok(());
         }
-        let was_idle = core.agent(agent).ok_or_else(agent_gone)?.state() == State::Idle;
         self.cancel(core, agent, was_idle);
         core.interrupt(agent, was_idle)
     }

@@ -186,10 +186,8 @@ fn literal(name: &str) -> String {
 }
 
 impl Landing<'_> {
-    /// After git was stopped while it moved the branch on.
-    pub(super) fn take_back(&self) {
-        if let Ok(job) = Job::new() {
-            drop(recover(self.root, self.git.env, &job));
-        }
+    /// After git was stopped while it moved the branch on. Fails with what is not as it was.
+    pub(super) fn take_back(&self) -> Outcome<()> {
+        self.without_interruption(|git| recover(self.root, git.env, git.job).map(drop))
     }
 }
