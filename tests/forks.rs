@@ -52,7 +52,8 @@ fn the_marks_of_a_fork_name_the_other_agent() {
     ] {
         app.enter(line);
         let id = app.id(other).short();
-        assert_shows(&mut app, &format!("{mark} ({id})"));
+        assert_shows(&mut app, mark);
+        assert!(!app.screen_text().contains(&id), "ids are for scripts");
     }
 }
 

@@ -89,15 +89,13 @@ pub struct Signature {
 /// In a [`Body::Fork`] before the name of an agent that shares no history.
 pub const STARTED: &str = "started ";
 
-/// The text for a [`Body::Fork`]: `forked build (tn2xno)`, or in the child `forked from agent 0 (3Xc8HS)`; `started`
-/// where no history is shared.
+/// The text for a [`Body::Fork`]: `forked build`, or in the child `forked from agent 0`; `started` where no history is
+/// shared. Rows of early versions have only an id.
 pub fn fork_mark(stored: &str) -> String {
-    let (id, name) = stored.split_once(' ').unwrap_or((stored, ""));
-    let id = id.get(..6).unwrap_or(id);
-    match name {
-        "" => format!("forked {id}"),
-        name if name.starts_with(STARTED) => format!("{name} ({id})"),
-        name => format!("forked {name} ({id})"),
+    match stored.split_once(' ') {
+        None => format!("forked {}", stored.get(..6).unwrap_or(stored)),
+        Some((_, name)) if name.starts_with(STARTED) => name.to_owned(),
+        Some((_, name)) => format!("forked {name}"),
     }
 }
 

@@ -118,10 +118,9 @@ impl Component for Done {
     fn on_event(&mut self, event: &Event, core: &mut Core) {
         match event {
             Event::TurnEnded { agent, .. } => self.on_turn_ended(core, *agent),
-            Event::TurnStarted { agent, .. } => {
-                self.interrupt(core, *agent);
-                core.edit(*agent, |agent| agent.report.check.clear());
-            }
+            // What the last check said is true until files change again.
+            Event::TurnStarted { agent, .. } => drop(self.interrupt(core, *agent)),
+            Event::FilesChanged { agent } => drop(core.edit(*agent, |agent| agent.report.check.clear())),
             Event::Removed { agent, .. } => {
                 self.interrupt(core, *agent);
                 self.checked.remove(agent);

@@ -84,7 +84,8 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let network = NetworkRequest::of(arguments, &env.sandbox)?;
     detail.push(network.as_ref().map_or_else(|| env.sandbox.summary(), |network| network.summary(&env.sandbox)));
     detail.extend(env.gaps());
-    Ok(Question { network, ..Question::new(format!("bash: {}", one_line(command, 100)), detail) })
+    let command_lines = command.lines().count();
+    Ok(Question { network, command_lines, ..Question::new(format!("bash: {}", one_line(command, 100)), detail) })
 }
 
 /// The command of a call.

@@ -218,6 +218,8 @@ pub struct Question {
     pub title: String,
     /// The exact command, or the path and the change. Control and direction characters are escaped.
     pub detail: Vec<String>,
+    /// The first lines of the detail that are the command and stand out; 0: all of them do.
+    pub command_lines: usize,
     /// Which lines of the detail are those of a diff.
     pub diffs: Vec<Range<usize>>,
     /// The file or directory that the call is about.
@@ -245,15 +247,17 @@ impl Question {
 
     /// The detail as it is drawn.
     pub fn lines(&self) -> Vec<StyledLine> {
-        let plain = |line: &String| StyledLine::of(line.as_str(), Style::BOLD);
+        let stands_out = |at| self.command_lines == 0 || at < self.command_lines;
+        let style = |at| if stands_out(at) { Style::BOLD } else { Style::default() };
+        let plain = |lines: Range<usize>| lines.map(|at| StyledLine::of(self.detail[at].as_str(), style(at)));
         let mut lines = Vec::new();
         let mut at = 0;
         for range in &self.diffs {
-            lines.extend(self.detail[at..range.start].iter().map(plain));
+            lines.extend(plain(at..range.start));
             lines.extend(draw(self.detail[range.clone()].iter().map(String::as_str)));
             at = range.end;
         }
-        lines.extend(self.detail[at..].iter().map(plain));
+        lines.extend(plain(at..self.detail.len()));
         lines
     }
 
@@ -290,6 +294,7 @@ impl Question {
         Self {
             title,
             detail,
+            command_lines: 0,
             diffs: Vec::new(),
             file: None,
             snapshot: None,
@@ -466,10 +471,10 @@ impl Environment {
     /// What a git worktree of ours is called, with the directory in it: `shop:fix-total/src`.
     pub fn place_name(&self) -> Option<String> {
         let root = self.worktree.as_ref().filter(|_| self.remote.is_none())?;
-        let (repository, name) = root.file_name()?.to_str()?.rsplit_once(worktree::SEPARATOR)?;
+        let name = worktree::name_of(root)?;
         let below = self.working_directory.strip_prefix(root).ok()?.display().to_string();
         let slash = if below.is_empty() { "" } else { "/" };
-        Some(format!("{repository}:{name}{slash}{below}"))
+        Some(format!("{name}{slash}{below}"))
     }
 
     /// Where the agent works, for texts.

@@ -15,7 +15,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::done::{Checked, check, name_of};
+use super::done::{self, Checked, check};
 use super::file_access::reason;
 use super::git::Git;
 use super::{Environment, Job, Outcome};
@@ -211,12 +211,18 @@ fn make_directories(root: &Path, relative: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// What a worktree of ours is called: `shop:fix-total`.
+pub fn name_of(root: &Path) -> Option<String> {
+    let (repository, name) = root.file_name()?.to_str()?.rsplit_once(SEPARATOR)?;
+    Some(format!("{repository}:{name}"))
+}
+
 /// Runs the command that sets a new worktree up. Returns why it failed, for the person.
 fn set_up(root: &Path, words: &[String], git: &Git) -> String {
     if words.is_empty() || git.job.is_cancelled() {
         return String::new();
     }
-    let command = name_of(words);
+    let command = done::name_of(words);
     match check(words, Some(root), git.env, git.job) {
         Ok(Checked { failure: None, .. }) => String::new(),
         Ok(Checked { failure: Some(why), output }) => {

@@ -141,7 +141,7 @@ impl ReviewView {
     }
 
     fn hints(&self) -> &'static str {
-        "j k hunk  J K file  c comment  s send comments  x revert  l land  A land all  m merge  D discard  [ ] agent  Enter go  Esc back"
+        "j k hunk  J K file  c comment  s send  x revert  l land  A land all  m merge  D discard  [ ] agent  Esc back"
     }
 
     /// The marked file and hunk.

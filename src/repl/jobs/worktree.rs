@@ -86,7 +86,8 @@ impl Jobs {
         let (root, number) = environments.new_worktree_path(&new.directory, &name, new.number)?;
         environments.record_origin(&root, &new.directory, id)?;
         let environment = environment_of_git(core);
-        core.note(agent, LineKind::Note, &format!("creating a git worktree of {}", new.directory.display()));
+        let shown = worktree::name_of(&root).unwrap_or_else(|| root.display().to_string());
+        core.note(agent, LineKind::Note, &format!("creating the git worktree {shown}"));
         let (task, there) = ((Kind::AddWorktree, agent, Some(root.clone())), root.clone());
         let directory = new.directory.clone();
         let extras = core.config().worktree.extras.clone();

@@ -56,7 +56,8 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
         detail.push(bash::background_notice(env)?);
     }
     detail.extend(bash::shown_limit(arguments, env));
-    Ok(remote_of(env).question(format!("bash: {}", one_line(command, 100)), detail))
+    let question = remote_of(env).question(format!("bash: {}", one_line(command, 100)), detail);
+    Ok(Question { command_lines: command.lines().count(), ..question })
 }
 
 fn directory(arguments: &Value, env: &Environment) -> Result<PathBuf, String> {

@@ -23,11 +23,9 @@ use crate::repl::terminals::views::together::{Answered, Together};
 use crate::repl::terminals::views::{List, Pane, ViewAct, ViewContent, ViewContext, ViewName, between, column};
 use crate::team::{InboxEntry, Need, Places, inbox};
 
-/// Columns of the title and of the place on usual and on wide screens, and of the tool.
-const TITLE: usize = 20;
-const WIDE_TITLE: usize = 30;
-const PLACE: usize = 10;
-const WIDE_PLACE: usize = 20;
+/// Columns of the title and the place, on screens of at least so many columns.
+const WIDTHS: [(u16, usize, usize); 3] = [(160, 48, 32), (120, 30, 20), (0, 20, 10)];
+/// Columns of the tool.
 const TOOL: usize = 10;
 const AGE: usize = 7;
 /// Columns of the cost, where one is known and there is room for it.
@@ -155,7 +153,7 @@ impl InboxView {
         let name = format!("{:>digits$} {}", agent.identity.digits(), agent.listed());
         let (tool, summary) = summary(core, agent, entry.need);
         let age = entry.age(core.now()).map(text::age).unwrap_or_default();
-        let (title, place) = if columns >= 120 { (WIDE_TITLE, WIDE_PLACE) } else { (TITLE, PLACE) };
+        let (_, title, place) = WIDTHS.into_iter().find(|(least, ..)| columns >= *least).unwrap_or_default();
         let mut text = format!(" {several}{} ", column(&name, digits + 1 + title));
         if columns >= 60 {
             let is_told = columns >= 120 || places.are_several();

@@ -224,11 +224,15 @@ pub(super) const TILE_ROWS: usize = 5;
 /// Rows of a tile that shows enough of a conversation.
 const COMFORTABLE_ROWS: usize = 10;
 
-/// Columns and rows of tiles on a screen: as few columns as show all agents, so that each is as wide as can be.
+/// Columns beyond which a tile is not wider than its text needs.
+const COMFORTABLE_COLUMNS: u16 = 80;
+
+/// Columns and rows of tiles on a screen: as few columns as show all agents, so that each is as wide as its text needs.
 pub(super) fn grid(agents: usize, (columns, rows): (u16, usize)) -> (usize, usize) {
     let (most_across, most_down) = (usize::from(columns / TILE_COLUMNS).max(1), (rows / TILE_ROWS).max(1));
+    let least_across = usize::from(columns / COMFORTABLE_COLUMNS).min(agents).max(1);
     let fits = |across: &usize, tile_rows: usize| agents.div_ceil(*across) * tile_rows <= rows;
-    let across = (1..=most_across).find(|across| fits(across, COMFORTABLE_ROWS));
-    let across = across.or_else(|| (1..=most_across).find(|across| fits(across, TILE_ROWS)));
+    let find = |tile_rows| (least_across..=most_across).find(|across| fits(across, tile_rows));
+    let across = find(COMFORTABLE_ROWS).or_else(|| find(TILE_ROWS));
     (across.unwrap_or(most_across), most_down)
 }
