@@ -52,6 +52,20 @@ fn main_log(repo: &Path) -> String {
 }
 
 #[test]
+fn a_fork_in_a_worktree_is_begun_from_the_wall() {
+    let Some((mut app, _)) = in_repository() else { return };
+    app.type_bytes(b"\x1bw");
+    app.type_bytes(b"1f");
+    wait_for_text(&mut app, "task for a fork in a git worktree of its own");
+    app.type_bytes(b"count the pieces\r");
+    app.turn_until("a child", |app| app.repl.roster().len() == 3);
+    assert_eq!(app.agent(2).inputs.environment.place_name().as_deref(), Some("repo:count-the-pieces"));
+    app.turn_until_idle();
+    assert_eq!(app.agent(2).title, "count the pieces");
+    wait_for_text(&mut app, "wall ─ 3 agents");
+}
+
+#[test]
 fn files_and_hunks_are_read_with_few_keys_and_agents_follow_each_other() {
     let Some((mut app, ..)) = reviewed() else { return };
     open(&mut app);

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash};
 use crate::agent::State;
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::domain::change::{Change, Decision};
+use crate::domain::change::{Change, Decision, Fork, ForkPlace};
 use crate::domain::frame::Row;
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
@@ -36,6 +36,8 @@ pub(super) struct WallView {
     grid: (usize, usize),
     /// An agent that X kills if it is pressed again.
     kills: Option<AgentId>,
+    /// The agent of which a fork gets the text that is typed.
+    forks: Option<AgentId>,
     texts: RefCell<TileTexts>,
 }
 
@@ -146,6 +148,13 @@ impl WallView {
         ViewAct::Changes(vec![(parent, Change::Kill { agent_id: marked, cascade: false })])
     }
 
+    /// Asks for the task of a fork of the marked agent.
+    fn begin_fork(&mut self) -> ViewAct {
+        self.forks = self.marked();
+        let title = "task for a fork in a git worktree of its own (Enter starts it, Esc cancels)";
+        self.forks.map_or(ViewAct::Done, |_| ViewAct::Ask { title: title.to_owned(), text: String::new() })
+    }
+
     fn title(&self, core: &Core, count: usize) -> String {
         let mut parts = vec!["wall".to_owned(), text::counted(self.agents.len(), "agent", "agents")];
         if count < self.agents.len() {
@@ -164,7 +173,7 @@ impl WallView {
         match self.is_filtering {
             true => "filter by name, title, state, directory   Enter keeps it   Esc drops it",
             false => {
-                "digits mark  Enter write  * write to all  Space choose  g go  y n answer  s stop  X kill  z zoom  / filter  Esc back"
+                "digits mark  Enter write  * write to all  Space choose  g go  y n answer  s stop  X kill  f fork  z zoom  / filter  Esc back"
             }
         }
     }
@@ -200,6 +209,13 @@ impl ViewContent for WallView {
             show_newest(core, id, rows.into());
         }
         true
+    }
+
+    fn on_text(&mut self, _: &Core, text: String) -> ViewAct {
+        let Some(agent) = self.forks.take().filter(|_| !text.trim().is_empty()) else { return ViewAct::Done };
+        let place = Some(ForkPlace::NewWorktree);
+        let fork = Fork { prompt: Some(text.trim().to_owned()), place, stays: true, ..Fork::default() };
+        ViewAct::Changes(vec![(agent, Change::Fork(fork))])
     }
 
     fn tiles_laid_out(&self) -> usize {
@@ -251,6 +267,7 @@ impl ViewContent for WallView {
             KeyCode::Char('y') => return self.asked(core).map_or(ASKS_NOTHING, |(agent, _)| ViewAct::Inbox(agent)),
             KeyCode::Char('s') => return self.stop(core),
             KeyCode::Char('X') => return self.kill(core, kills),
+            KeyCode::Char('f') => return self.begin_fork(),
             code => self.agents.on_key(*code),
         }
         ViewAct::Done
