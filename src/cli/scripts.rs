@@ -104,7 +104,8 @@ fn show(command: &ChatCommand, response: &Value) -> u8 {
         _ if data.is_object() => print::table(&Value::Array(vec![data.clone()]), command.shell.columns, is_json),
         _ => print::table(data, command.shell.columns, is_json),
     }
-    let was_left = command.name == "land" && data.as_array().into_iter().flatten().any(|row| row["landed"] == false);
+    let is_left = |row: &Value| row["landed"] == false && row["up_to_date"] != true;
+    let was_left = command.name == "land" && data.as_array().into_iter().flatten().any(is_left);
     if was_left { code::FAILED } else { code::DONE }
 }
 

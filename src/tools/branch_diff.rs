@@ -66,7 +66,7 @@ fn compare(root: &Path, env: &Environment, job: &Job) -> Result<BranchDiff, Stri
     let files = compared?;
     let heading = match files.is_empty() {
         true => format!("nothing has changed since {branch} left {target} at {short}"),
-        false => format!("{branch} since it left {target} at {short}, with uncommitted changes"),
+        false => format!("{branch} since it left {target} at {short}, committed or not"),
     };
     Ok(BranchDiff { heading, target, files })
 }

@@ -48,6 +48,8 @@ struct Seen {
     /// The branch that it left.
     target: Option<String>,
     size: Size,
+    /// It differs from where it left its branch, perhaps only in modes or binary files.
+    is_changed: bool,
 }
 
 /// The worktrees that were looked at, and the conflicts among them. What git writes for it is deleted with it.
@@ -142,7 +144,9 @@ impl Survey {
                 input.push_str(&format!("{tip} {}\n", seen.commit));
             }
             for (other, with) in &here[at + 1..] {
-                if !known.contains(*root) || !known.contains(*other) {
+                // What one has landed or merged conflicts with the branch, not with the agent.
+                let both_changed = seen.is_changed && with.is_changed;
+                if both_changed && (!known.contains(*root) || !known.contains(*other)) {
                     pairs.push((*root, Other::Worktree((*other).clone())));
                     input.push_str(&format!("{} {}\n", seen.commit, with.commit));
                 }
@@ -181,9 +185,10 @@ fn look(root: &Path, place: &Path, env: &Environment, job: &Job) -> Result<Seen,
     let commit = ["commit-tree", &tree, "-p", "HEAD", "-m", "as it is now"];
     let commit = git.run(root, &[&IDENTITY[..], &commit].concat())?;
     let options = ["diff", "--cached", "--no-ext-diff", "--no-textconv", "--no-color", "--shortstat", &base];
-    let size = size_in(&git.run(root, &options)?);
+    let stat = git.run(root, &options)?;
+    let (size, is_changed) = (size_in(&stat), !stat.trim().is_empty());
     let target = Left::read(root).map(|left| left.branch).filter(|branch| !branch.is_empty());
-    Ok(Seen { commit, common, target, size })
+    Ok(Seen { commit, common, target, size, is_changed })
 }
 
 /// From `3 files changed, 8 insertions(+), 2 deletions(-)`, of which each part may be missing.

@@ -59,6 +59,9 @@ const UNDER_WAY: [&str; 5] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "
 /// The hooks of a commit (githooks(5)).
 const HOOKS: [&str; 3] = ["pre-commit", "prepare-commit-msg", "commit-msg"];
 
+/// Begins the error about a worktree of which everything has landed.
+pub const NOTHING: &str = "nothing to land: ";
+
 /// Begins the names of the worktrees in which branches are combined.
 pub const LANDING: &str = ".landing-";
 /// The last lines of the output of a check that has failed.
@@ -125,7 +128,7 @@ impl<'a> Landing<'a> {
         let count = self.run(self.root, &["rev-list", "--count", &format!("{old}..{tip}")])?;
         let count: usize = count.parse().map_err(|_| format!("unexpected output of git: {count}"))?;
         if count == 0 {
-            return Err(format!("nothing to land: {target} has all commits of {branch}{committed}"));
+            return Err(format!("{NOTHING}{target} has all commits of {branch}{committed}"));
         }
         // A rebase leaves merges out, and with them how their conflicts were resolved.
         let has_merges = || self.run(self.root, &["rev-list", "--count", "--merges", &format!("{old}..{tip}")]);
@@ -140,7 +143,7 @@ impl<'a> Landing<'a> {
             if request.method == LandMethod::Rebase {
                 let _ = self.follow(&tip, &new);
             }
-            return Err(format!("nothing to land: {target} has all changes of {branch}{committed}"));
+            return Err(format!("{NOTHING}{target} has all changes of {branch}{committed}"));
         }
         // The command may have run for minutes.
         let now = Landing::prepare(self.root, self.git.env, self.git.job)?;

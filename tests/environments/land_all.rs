@@ -8,7 +8,7 @@ use polylogue::config::DoneSettings;
 use super::review::wait_for_text;
 use super::worktrees::{git, make_repository, worktrees};
 use crate::support::harness::{Harness, Plan};
-use crate::support::internals::{Probe as _, State};
+use crate::support::internals::{Body, Message, Probe as _, State};
 use crate::support::scene::turn_a_while;
 
 /// An app whose work is done when this script says so, with these agents in worktrees of a repository.
@@ -126,6 +126,27 @@ fn the_check_of_a_killed_agent_holds_for_its_work() {
     wait_for_text(&mut app, "landed 1 of 2 worktrees: b");
     wait_for_text(&mut app, "exit 7 fails on main with it (exit code 7)");
     assert_eq!(state(&repo, "true").0, ["first", "b"]);
+}
+
+#[test]
+fn an_agent_that_gets_a_message_while_it_is_landed_waits_and_is_told() {
+    let (mut app, repo) = app("touch started; while ! test -e go; do sleep 0.02; done", &["a"]);
+    write(&app, "a", "a", "1\n");
+    let scratch = app.data().join("worktrees/.landing-repo@a");
+    app.enter("/land --all");
+    app.turn_until("the check runs", |_| scratch.join("started").exists());
+    app.say(2, "hello");
+    turn_a_while(&mut app);
+    assert_ne!(app.state(2), State::Idle);
+    fs::write(scratch.join("go"), "").unwrap();
+    wait_for_text(&mut app, "landed 1 of 1 worktree: a");
+    app.turn_until_idle();
+    let (log, _) = app.repl.store().replay(app.id(2)).expect("a log");
+    let told = |message: &Message| matches!(&message.body, Body::System(text) if text.contains("landed the commits"));
+    let answered = |message: &Message| matches!(&message.body, Body::Assistant(_));
+    let (told, answered) = (log.iter().position(told), log.iter().position(answered));
+    assert!(told.is_some() && told < answered, "{log:?}");
+    assert_eq!(state(&repo, "true").0, ["first", "a"]);
 }
 
 #[test]

@@ -49,6 +49,15 @@ pub(crate) fn tell_model(core: &mut Core, agent: AgentId, text: Option<String>) 
     }
 }
 
+/// The same for an agent whose turn has begun and whose first request is held back.
+pub(crate) fn tell_held_model(core: &mut Core, agent: AgentId, text: String) {
+    let now = core.clock.unix_ms();
+    let stored = core.save_unsaved(agent).and_then(|()| core.store.append(agent, vec![Body::System(text)], now));
+    if let Ok(messages) = stored {
+        core.roster.with(agent, |agent| agent.remember(messages));
+    }
+}
+
 /// Our worktree in which an agent works, or worked until it was killed or archived.
 pub(in crate::repl) fn worktree_of(core: &Core, agent: AgentId) -> Option<PathBuf> {
     if let Some(agent) = core.roster.get(agent) {

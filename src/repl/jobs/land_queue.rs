@@ -197,7 +197,10 @@ impl Jobs {
             text.push_str(&format!(": {names}"));
         }
         for (name, why) in &queue.left {
-            text.push_str(&format!("\n{name} is left: {}", why.lines().next().unwrap_or_default()));
+            text.push_str(&format!(
+                "\n{name} is left: {}",
+                why.lines().next().unwrap_or_default().trim_end_matches(':')
+            ));
         }
         let waiting: Vec<String> = queue.waiting.iter().map(|agent| core.roster().label_of(*agent)).collect();
         if !waiting.is_empty() {
@@ -205,7 +208,10 @@ impl Jobs {
         }
         let stopped = waiting.into_iter().map(|name| (name, "stopped before it".to_owned()));
         let left = queue.left.into_iter().chain(stopped);
-        let left = left.map(|(name, why)| json!({"agent": name, "landed": false, "text": why}));
+        // With uncommitted changes that are left there, it has a second line.
+        let is_up_to_date = |why: &str| why.starts_with(landing::NOTHING) && why.lines().count() == 1;
+        let row = |(name, why): (String, String)| json!({"agent": name, "landed": false, "up_to_date": is_up_to_date(&why), "text": why});
+        let left = left.map(row);
         let data = queue.landed.iter().map(|(landed, name)| landed.as_json(name)).chain(left).collect();
         report(core, queue.origin, queue.shown_at, "", Ok(JobResult { text, data }));
     }

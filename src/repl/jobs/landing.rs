@@ -15,6 +15,7 @@ use crate::repl::event::{Event, JobResult};
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::tasks::Kind;
 use crate::team::changes::AgentChanges;
+use crate::tools::done::name_of;
 use crate::tools::{Job, landing, worktree};
 
 impl Jobs {
@@ -30,11 +31,17 @@ impl Jobs {
         let root = self.own_worktree(core, agent)?;
         let request = LandRequest { extras: core.config().worktree.extras.clone(), ..request };
         let (environment, label) = (file_steps::environment_of_git(core), core.roster().label_of(agent));
+        let check = core.agent(agent).map(|agent| agent.done_command(core.config())).filter(|check| !check.is_empty());
+        let unchecked = check.map(|check| format!("\nnot run on the result, as /land --all does: {}", name_of(&check)));
+        let unchecked = unchecked.unwrap_or_default();
         let (line, kills_agent_after) = (line_of(core, shown_at, agent, &request), request.kills_agent_after);
         let (task, there) = ((Kind::Land, agent, Some(root.clone())), root.clone());
         let work = move |job: &Job| landing::land(&there, &request, &environment, job);
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
-            let result = |landed: Landed| JobResult { data: json!([landed.as_json(&label)]), text: landed.text };
+            let result = |landed: Landed| JobResult {
+                data: json!([landed.as_json(&label)]),
+                text: landed.text.clone() + &unchecked,
+            };
             let mut outcome = outcome.map(result).map_err(Error::usage);
             let is_free = |agent: &Agent| agent.state() == State::Idle && agent.queue.is_empty();
             let is_idle = core.roster().in_worktree(&root).all(is_free);
@@ -128,7 +135,10 @@ impl Jobs {
 
     pub(super) fn on_landed(&mut self, core: &mut Core, agent: AgentId, root: PathBuf, shown_at: AgentId) {
         let text = "The user landed the commits of this worktree. Files may have changed, read them again before you edit them.";
-        file_steps::tell_model(core, agent, Some(text.to_owned()));
+        match self.projects.holds(agent) {
+            true => file_steps::tell_held_model(core, agent, text.to_owned()),
+            false => file_steps::tell_model(core, agent, Some(text.to_owned())),
+        }
         core.emit(Event::FilesChanged { agent });
         if core.agent(agent).is_none() {
             // Nothing would be lost with it any more.

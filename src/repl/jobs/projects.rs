@@ -22,6 +22,10 @@ pub(super) struct RemoteProjects {
 }
 
 impl RemoteProjects {
+    pub fn holds(&self, agent: AgentId) -> bool {
+        self.held.contains(&agent)
+    }
+
     pub fn release(&mut self, agent: AgentId) {
         self.held.remove(&agent);
     }
