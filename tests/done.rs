@@ -75,6 +75,20 @@ fn after_the_last_attempt_the_person_decides() {
 }
 
 #[test]
+fn an_agent_that_changes_nothing_after_a_failure_is_not_taken_to_be_done() {
+    let peer = Peer::start();
+    let mut app = app(&peer, 2);
+    app.say(0, "do it");
+    write(&mut app, &peer, "wrong\n");
+    app.accept(&peer).stream().text("It is done, really.").finish("stop").done();
+    app.turn_until("the verdict", |app| app.screen_text().contains("still fails: no file has changed since"));
+    assert!(app.agent(0).report.fails);
+    app.type_bytes(b"\x1bw");
+    assert_shows(&mut app, "CHECK FAILS");
+    assert_eq!(runs(&app), 1);
+}
+
+#[test]
 fn a_command_of_one_agent_is_kept_and_forks_inherit_it() {
     let peer = Peer::start();
     let mut app = app(&peer, 1);

@@ -7,11 +7,24 @@ pub struct WorkReport {
     pub size: Option<(usize, usize)>,
     /// How the command ended that says whether it is done: `make test passes`.
     pub check: String,
+    /// That command has failed.
+    pub fails: bool,
     /// With what it conflicts, and in which files: `stdin: src/cli.py`.
     pub conflicts: Vec<String>,
 }
 
 impl WorkReport {
+    pub fn set_check(&mut self, name: &str, fails: bool) {
+        self.check = format!("{name} {}", if fails { "fails" } else { "passes" });
+        self.fails = fails;
+    }
+
+    /// Nothing is known any more about whether it is done.
+    pub fn clear_check(&mut self) {
+        self.check.clear();
+        self.fails = false;
+    }
+
     /// In one line; empty if nothing is known.
     pub fn line(&self) -> String {
         let size = self.size.filter(|size| *size != (0, 0)).map(|(added, removed)| format!("+{added} -{removed}"));
@@ -31,6 +44,7 @@ mod tests {
         let report = WorkReport {
             size: Some((8, 2)),
             check: "make test passes".into(),
+            fails: false,
             conflicts: vec!["stdin: src/cli.py".into()],
         };
         assert_eq!(report.line(), "+8 -2, make test passes, conflicts with stdin: src/cli.py");

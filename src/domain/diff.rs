@@ -22,6 +22,8 @@ const NUMBER_COLUMNS: usize = 4;
 const MAX_LINE: usize = 1_000;
 /// Lines of which fewer bytes are equal are different lines: in those no words are marked.
 const LEAST_EQUAL: f64 = 0.4;
+/// Added lines that a removed line may skip to find the one that replaces it.
+const MAX_SKIPPED: usize = 3;
 /// Pairs of lines whose words are compared, in one diff.
 const MAX_PAIRS: usize = 1_000;
 
@@ -328,12 +330,14 @@ fn mark_words(lines: &mut [Line<'_>]) {
     while at < lines.len() && left > 0 {
         let removed = count(&lines[at..], Kind::Removed);
         let added = count(&lines[at + removed..], Kind::Added);
-        let pairs = removed.min(added).min(left);
-        left -= pairs;
-        for one in at..at + pairs {
-            let other = one + removed;
-            if let Some((old, new)) = changed_words(lines[one].text, lines[other].text) {
+        let (mut next, end) = (at + removed, at + removed + added);
+        for one in at..at + removed {
+            let candidates = (next..end.min(next + MAX_SKIPPED + 1)).take(left);
+            left -= candidates.len();
+            let mut words = candidates.map(|other| (other, changed_words(lines[one].text, lines[other].text)));
+            if let Some((other, (old, new))) = words.find_map(|(other, words)| Some((other, words?))) {
                 (lines[one].changed, lines[other].changed) = (old, new);
+                next = other + 1;
             }
         }
         at += (removed + added).max(1);
@@ -472,6 +476,8 @@ mod tests {
         assert_eq!(marked(&one), [["price"], ["cost"]]);
         assert_eq!(marked(&["-one", "+completely different"]), [[""; 0]; 2]);
         assert_eq!(marked(&["-a b c", "+a b d", "+x"]), [vec!["c"], vec!["d"], vec![]]);
+        assert_eq!(marked(&["-a b c", "+# new", "+a b d"]), [vec!["c"], vec![], vec!["d"]]);
+        assert_eq!(marked(&["-gone", "-a b c", "+a b d"]), [vec![], vec!["c"], vec!["d"]]);
     }
 
     #[test]

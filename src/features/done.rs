@@ -66,6 +66,10 @@ impl Done {
         let since = self.checked.insert(id, newest).unwrap_or(MessageId(0));
         let has_changed =
             core.store().file_steps(id, since).is_ok_and(|steps| steps.iter().any(|step| step.is_of_tool()));
+        if !has_changed && self.failures.remove(&id).is_some() {
+            let text = format!("{} still fails: no file has changed since", name_of(&words));
+            core.note(id, LineKind::Error, &text);
+        }
         if !has_changed || environment.remote.is_some() {
             return;
         }
@@ -91,10 +95,10 @@ impl Done {
         };
         let Some(why) = failure else {
             self.failures.remove(&agent);
-            core.edit(agent, |agent| agent.report.check = format!("{name} passes"));
+            core.edit(agent, |agent| agent.report.set_check(&name, false));
             return core.note(agent, LineKind::Note, &format!("{name} passes ({took})"));
         };
-        core.edit(agent, |agent| agent.report.check = format!("{name} fails"));
+        core.edit(agent, |agent| agent.report.set_check(&name, true));
         let most = core.config().done.attempts;
         let count = self.failures.entry(agent).or_default();
         let is_idle = core.agent(agent).is_some_and(|agent| agent.status() == Status::Idle && agent.queue.is_empty());
@@ -107,8 +111,12 @@ impl Done {
         let text = format!("{name} fails: {why} ({took}); attempt {count} of {most} to mend it");
         core.note(agent, LineKind::Warning, &text);
         let text = format!(
-            "polylogue ran `{name}`: it fails ({why}), so you are not done. The end of its output:\n\n{}",
-            end_of(&output)
+            "polylogue ran `{name}`: it fails ({why}), so you are not done. {}",
+            if output.is_empty() {
+                "It printed nothing.".to_owned()
+            } else {
+                format!("The end of its output:\n\n{}", end_of(&output))
+            }
         );
         commands.push(Command { origin: Origin::Internal, agent, change: Change::Submit(text) });
     }
@@ -120,7 +128,7 @@ impl Component for Done {
             Event::TurnEnded { agent, .. } => self.on_turn_ended(core, *agent),
             // What the last check said is true until files change again.
             Event::TurnStarted { agent, .. } => drop(self.interrupt(core, *agent)),
-            Event::FilesChanged { agent } => drop(core.edit(*agent, |agent| agent.report.check.clear())),
+            Event::FilesChanged { agent } => drop(core.edit(*agent, |agent| agent.report.clear_check())),
             Event::Removed { agent, .. } => {
                 self.interrupt(core, *agent);
                 self.checked.remove(agent);

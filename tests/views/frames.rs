@@ -138,6 +138,7 @@ fn answers_of_one_and_of_ten_agents() {
 }
 
 /// A file as an agent has found it, and as it has left it: changed words, a long line, wide characters, and hunks far apart.
+#[cfg(feature = "syntax-colors")]
 fn versions(n: usize) -> (String, String) {
     let line = |at: usize| format!("    let value_{at} = compute(input, {at}); // of file {n}\n");
     let before: String = (1..=60).map(line).collect();

@@ -165,6 +165,7 @@ impl InboxView {
         let style = match entry.need {
             Need::Question(_) | Need::Limit | Need::Interrupted => Style::color(Color::Attention),
             Need::Failed => Style::color(Color::Error),
+            Need::Finished if agent.report.fails => Style::color(Color::Error),
             Need::Finished => Style::default(),
         };
         Some(Row::of(between(&text, &summary, &end, columns), style))

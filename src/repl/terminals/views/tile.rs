@@ -19,6 +19,8 @@ use crate::team::Places;
 pub(super) enum TileState {
     Asks,
     Failed,
+    /// The command that says whether it is done has failed.
+    CheckFails,
     Writes,
     Tool,
     Waits,
@@ -37,6 +39,7 @@ impl TileState {
             State::WaitingForLlm => Self::Writes,
             State::Idle if agent.has_failed() => Self::Failed,
             State::Idle if agent.is_interrupted() => Self::Interrupted,
+            State::Idle if agent.report.fails => Self::CheckFails,
             State::Idle => Self::Idle,
         }
     }
@@ -45,6 +48,7 @@ impl TileState {
         match self {
             Self::Asks => "ASKS",
             Self::Failed => "FAILED",
+            Self::CheckFails => "CHECK FAILS",
             Self::Writes => "writes",
             Self::Tool => "tool",
             Self::Waits => "waits",
@@ -53,10 +57,14 @@ impl TileState {
         }
     }
 
+    const fn needs_person(self) -> bool {
+        matches!(self, Self::Asks | Self::Failed | Self::CheckFails)
+    }
+
     const fn color(self) -> Color {
         match self {
             Self::Asks | Self::Interrupted => Color::Attention,
-            Self::Failed => Color::Error,
+            Self::Failed | Self::CheckFails => Color::Error,
             Self::Writes | Self::Tool | Self::Waits => Color::Activity,
             Self::Idle => Color::Default,
         }
@@ -134,7 +142,7 @@ pub(super) fn rows(
     let border = match (is_marked, is_chosen) {
         (true, _) => Style { bold: true, ..Style::color(Color::User) },
         (_, true) => Style::color(Color::User),
-        _ => Style { dim: true, ..Style::color(state.color()) },
+        _ => Style { dim: !state.needs_person(), ..Style::color(state.color()) },
     };
     let inner = usize::from(columns).saturating_sub(2);
     let sign = if is_chosen { "*" } else { "" };

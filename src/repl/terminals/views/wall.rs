@@ -173,7 +173,7 @@ impl WallView {
         match self.is_filtering {
             true => "filter by name, title, state, directory   Enter keeps it   Esc drops it",
             false => {
-                "digits mark  Enter write  * write to all  Space choose  g go  y n answer  s stop  X kill  f fork  z zoom  / filter  Esc back"
+                "digits mark  Enter write  * to all  Space choose  g go  y n answer  s stop  X kill  f fork  z zoom  / filter  Esc back"
             }
         }
     }
