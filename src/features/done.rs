@@ -1,5 +1,5 @@
-//! `[done] command` and `/done`: when an agent that has changed files says that it is done, a command of the person finds out, such as
-//! the tests. A failure goes back to the agent, a few times; then the person decides.
+//! `[done] command` and `/done`: when an agent that has changed files says that it is done, a command of the person finds
+//! out, such as the tests. A failure goes back to the agent, a few times; then the person decides.
 //!
 //! ```text
 //!   the turn ends, files have changed ──► command, on a thread ──succeeds──► a mark: make test passes
@@ -57,8 +57,11 @@ impl Done {
         }
         let Some(agent) = core.agent(id).filter(|agent| agent.role == Role::Normal) else { return };
         let is_done = agent.status() == Status::Idle && agent.last_end() == Some(TurnEnd::Completed);
+        if !is_done || !agent.queue.is_empty() || self.running.iter().any(|run| run.agent == id) {
+            return;
+        }
         let words = agent.done_command(config);
-        if !is_done || words.is_empty() || !agent.queue.is_empty() || self.running.iter().any(|run| run.agent == id) {
+        if words.is_empty() {
             return;
         }
         let environment = agent.inputs.environment.clone();

@@ -2,8 +2,8 @@
 //! lands.
 //!
 //! ```text
-//!   a tool has written, or there is a new worktree ──► at most once a second, on a thread: git merges the worktree with the others and with the branch
-//!   that it left, in memory ──► what changed is noted at both agents; inbox and wall show it
+//!   a tool has written, or there is a new worktree ──► at most once a second, on a thread: git merges the worktree with the
+//!   others and with the branch that it left, in memory ──► what changed is noted at both agents; inbox and wall show it
 //! ```
 
 use std::collections::BTreeSet;

@@ -130,13 +130,7 @@ impl<'a> Landing<'a> {
         if count == 0 {
             return Err(format!("{NOTHING}{target} has all commits of {branch}{committed}"));
         }
-        // A rebase leaves merges out, and with them how their conflicts were resolved.
-        let has_merges = || self.run(self.root, &["rev-list", "--count", "--merges", &format!("{old}..{tip}")]);
-        let method = match request.method {
-            LandMethod::Rebase if has_merges()? != "0" => LandMethod::Merge,
-            method => method,
-        };
-        let request = &LandRequest { method, ..request.clone() };
+        let request = &LandRequest { method: self.method(request.method, &old, &tip)?, ..request.clone() };
         let (new, failures) = self.combine(request, &old, &tip).map_err(|why| format!("{why}{committed}"))?;
         if new == old {
             // What has landed was rebased or squashed: it has the same changes in other commits.
@@ -173,6 +167,15 @@ impl<'a> Landing<'a> {
             text.push_str(&committed);
         }
         Ok(Landed { text, target: target.clone(), commits: (old, new) })
+    }
+
+    /// How it is landed if a person asks for this. A rebase leaves merges out, and with them how their conflicts were resolved.
+    fn method(&self, asked: LandMethod, old: &str, tip: &str) -> Outcome<LandMethod> {
+        if asked != LandMethod::Rebase {
+            return Ok(asked);
+        }
+        let merges = self.run(self.root, &["rev-list", "--count", "--merges", &format!("{old}..{tip}")])?;
+        Ok(if merges == "0" { LandMethod::Rebase } else { LandMethod::Merge })
     }
 
     /// Moves the branch of the worktree on as well, unless its agent has made commits meanwhile.
@@ -417,20 +420,18 @@ impl<'a> Landing<'a> {
         recovery::begin(self.root, checkout, old, new)?;
         let arguments = ["merge", "--quiet", "--ff-only", "--no-overwrite-ignore", "--no-verify-signatures", new];
         let moved = git.run(checkout, &plain(&arguments)).map(drop);
-        let left = match &moved {
-            Err(_) if self.git.job.is_cancelled() => self.take_back().err(),
-            // Git has moved it, or has refused before it changed anything.
-            _ => {
-                recovery::end(self.root);
-                None
-            }
-        };
+        let failure = |why: &str| format!("{target} stays as it was in {}: {why}", checkout.display());
         match moved {
-            Err(_) if self.git.job.is_cancelled() && self.is_at(new) => Ok(()),
-            moved => moved.map_err(|why| {
-                let left = left.map(|left| format!("\n{left}")).unwrap_or_default();
-                format!("{target} stays as it was in {}: {why}{left}", checkout.display())
-            }),
+            Err(why) if self.git.job.is_cancelled() => match self.take_back() {
+                _ if self.is_at(new) => Ok(()),
+                Ok(()) => Err(failure(&why)),
+                Err(left) => Err(format!("{}\n{left}", failure(&why))),
+            },
+            // Git has moved it, or has refused before it changed anything.
+            moved => {
+                recovery::end(self.root);
+                moved.map_err(|why| failure(&why))
+            }
         }
     }
 

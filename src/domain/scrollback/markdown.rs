@@ -104,8 +104,8 @@ enum Mode {
     Blocks,
     /// In a fenced code block; its lines have this form.
     Fence(Fence, Option<Rc<Form>>),
-    /// In a table with this header and delimiter row.
-    Table(String, Rc<Columns>),
+    /// In a table with this header and delimiter row, and with so many complete lines.
+    Table(String, Rc<Columns>, usize),
 }
 
 /// A reply while it is received.
@@ -131,8 +131,6 @@ pub struct Markdown {
     has_finished_lines: bool,
     /// Lines of the open block, the last in the scrollback.
     open_lines: usize,
-    /// The complete lines before them that belong to a table which goes on: its columns may become wider.
-    table_lines: usize,
 }
 
 impl Markdown {
@@ -157,7 +155,8 @@ impl Markdown {
 
     /// The lines at the end that may still change or be drawn with wider columns.
     pub fn unsettled_lines(&self) -> usize {
-        self.open_lines + if let Mode::Table(..) = self.mode { self.table_lines } else { 0 }
+        // A table's columns become wider as it goes on.
+        self.open_lines + if let Mode::Table(_, _, lines) = self.mode { lines } else { 0 }
     }
 
     /// Whether some of its lines do not change any more.
@@ -211,18 +210,17 @@ impl Markdown {
                 self.is_rest = false;
                 self.mode = Mode::Fence(fence, form);
             }
-            Mode::Table(head, columns) => self.on_table_line(head, columns, out),
+            Mode::Table(head, columns, lines) => self.on_table_line(head, columns, lines, out),
         }
     }
 
-    fn on_table_line(&mut self, head: String, columns: Rc<Columns>, out: &mut Writer<'_>) {
+    fn on_table_line(&mut self, head: String, columns: Rc<Columns>, lines: usize, out: &mut Writer<'_>) {
         let begin = out.end();
         self.definitions.record();
         if self.table_row(&head, &columns, false, out) {
             let row = format!("{head}{}", std::mem::take(&mut self.tail));
             self.await_definitions(begin..out.end(), &row, Vec::new(), Some((columns.clone(), true)));
-            self.table_lines += usize::try_from(out.end() - begin).unwrap_or(0);
-            self.mode = Mode::Table(head, columns);
+            self.mode = Mode::Table(head, columns, lines + count(begin..out.end()));
         } else {
             self.definitions.take_missed();
             self.piece = Piece::after_block();
@@ -350,10 +348,7 @@ impl Markdown {
         self.await_definitions(begin..out.end(), source, codes, table);
         let head: String = source.split_inclusive('\n').take(2).collect();
         match columns {
-            Some(columns) => {
-                self.mode = Mode::Table(head, columns);
-                self.table_lines = usize::try_from(out.end() - begin).unwrap_or(0);
-            }
+            Some(columns) => self.mode = Mode::Table(head, columns, count(begin..out.end())),
             None => self.piece = Piece::after_block(),
         }
     }
@@ -417,7 +412,7 @@ impl Markdown {
             Mode::Blocks => self.codes = self.lay(&self.tail, out).codes,
             Mode::Fence(fence, _) if !self.is_rest && fence.is_closed_by(&self.tail) => {}
             Mode::Fence(fence, form) => self.lay_code(fence, form.clone(), out),
-            Mode::Table(head, columns) => {
+            Mode::Table(head, columns, _) => {
                 columns.forget_open();
                 if !self.table_row(head, columns, true, out) {
                     Layout::new(&self.tail, &Piece { gap: Gap::Blank, ..Piece::default() }, out)
@@ -426,6 +421,10 @@ impl Markdown {
             }
         }
     }
+}
+
+fn count(lines: Range<i64>) -> usize {
+    usize::try_from(lines.end - lines.start).unwrap_or(0)
 }
 
 fn last_line(text: &str) -> &str {

@@ -39,20 +39,20 @@ impl ReviewView {
     pub fn lay_out(&mut self, (columns, height): (u16, u16)) {
         let (columns, height) = (usize::from(columns), usize::from(height).saturating_sub(8).max(1));
         let room = columns - self.list_columns(columns);
-        if let Some(file) =
-            self.files.marked().filter(|file| !self.colors.as_ref().is_some_and(|known| known.are_of(file)))
-        {
-            self.colors = Some(Colors::of(file));
+        let (at, shown) = (self.files.at(), self.layout.of.map(|(file, ..)| file));
+        if let Some(file) = self.files.marked().filter(|_| shown != Some(at)) {
+            let known = self.colors.take().filter(|known| known.are_of(file));
+            self.colors = known.or_else(|| Some(Colors::of(file)));
         }
         let count = self.colors.as_ref().map_or(0, Colors::count);
-        let of = Some((self.files.at(), room, count));
+        let of = Some((at, room, count));
         self.layout.height = height;
         if self.layout.of != of {
             let colors = self.colors.as_ref();
             let (rows, hunks) = self.files.marked().map(|file| rows_of(file, colors, room)).unwrap_or_default();
             self.hunk = self.hunk.min(hunks.len().saturating_sub(1));
             // Colours alone move nothing.
-            let is_same = self.layout.of.is_some_and(|(file, columns, _)| (file, columns) == (self.files.at(), room));
+            let is_same = self.layout.of.is_some_and(|(file, columns, _)| (file, columns) == (at, room));
             let reveals_hunk = !is_same || self.layout.reveals_hunk;
             self.layout = Layout { of, rows, hunks, height, reveals_hunk };
         }

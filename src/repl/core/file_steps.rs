@@ -6,9 +6,10 @@ use std::sync::Arc;
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::file_change::FileStep;
-use crate::domain::message::Body;
+use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
+use crate::repl::core::log::append_before_request;
 use crate::repl::event::Event;
 use crate::team::changes::{ChangeSource, changed_files, not_shown};
 use crate::tools::Environment;
@@ -44,15 +45,17 @@ pub(crate) fn tell_model(core: &mut Core, agent: AgentId, text: Option<String>) 
         let _ = core.store.append(agent, vec![Body::System(text)], core.clock.unix_ms());
         return;
     }
-    if let Ok(messages) = core.append_event(agent, Body::System(text)) {
-        core.roster.with(agent, |agent| agent.remember(messages));
-    }
+    let stored = core.append_event(agent, Body::System(text));
+    remember(core, agent, stored);
 }
 
 /// The same for an agent whose turn has begun and whose first request is held back.
 pub(crate) fn tell_held_model(core: &mut Core, agent: AgentId, text: String) {
-    let now = core.clock.unix_ms();
-    let stored = core.save_unsaved(agent).and_then(|()| core.store.append(agent, vec![Body::System(text)], now));
+    let stored = append_before_request(core, agent, Body::System(text));
+    remember(core, agent, stored);
+}
+
+fn remember(core: &mut Core, agent: AgentId, stored: Result<Vec<Message>>) {
     if let Ok(messages) = stored {
         core.roster.with(agent, |agent| agent.remember(messages));
     }

@@ -50,9 +50,14 @@ impl Core {
     /// Memory is unchanged.
     pub fn append_event(&mut self, agent: AgentId, body: Body) -> Result<Vec<Message>> {
         self.require_idle(agent)?;
-        self.save_unsaved(agent)?;
-        self.store.append(agent, vec![body], self.clock.unix_ms())
+        append_before_request(self, agent, body)
     }
+}
+
+/// The same for an agent that works, and whose next request was not made yet.
+pub(in crate::repl) fn append_before_request(core: &mut Core, agent: AgentId, body: Body) -> Result<Vec<Message>> {
+    core.save_unsaved(agent)?;
+    core.store.append(agent, vec![body], core.clock.unix_ms())
 }
 
 /// Stores a part of a reply, and in the same transaction those of other agents that come next in the outbox.

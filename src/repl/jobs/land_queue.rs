@@ -1,5 +1,6 @@
-//! `/land --all` and `/land` of several agents: one worktree after another, in an order that conflicts least. Each is rebased onto what has landed before, the
-//! command that says whether work is done runs on the result, and only then the branch moves on.
+//! `/land --all` and `/land` of several agents: one worktree after another, in an order that conflicts least. Each is rebased
+//! onto what has landed before, the command that says whether work is done runs on the result, and only then the branch moves
+//! on.
 //!
 //! ```text
 //!   order, on a thread ──► land the first ──► note ──► land the next ──► ... ──► what landed, and what was left and why
@@ -12,7 +13,6 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::landing::{has_no_worktree, report};
-use crate::agent::Agent;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
@@ -56,19 +56,7 @@ impl Jobs {
         if self.land_queue.is_some() {
             return Err(Error::usage("worktrees are being landed already: Esc stops that after the current one"));
         }
-        let mut agents: Vec<(AgentId, PathBuf)> = Vec::new();
-        let is_all = how.agents.is_empty();
-        let named = if is_all { core.roster().iter().map(Agent::id).collect() } else { how.agents.clone() };
-        for agent in named {
-            let root = match file_steps::worktree_of(core, agent) {
-                Some(root) => root,
-                None if is_all => continue,
-                None => return Err(has_no_worktree(core, agent)),
-            };
-            if agents.iter().all(|(_, there)| *there != root) {
-                agents.push((agent, root));
-            }
-        }
+        let agents = worktrees_of(core, &how.agents)?;
         let Some(directory) = agents.first().and_then(|(_, root)| root.parent()).map(Path::to_owned) else {
             return Err(Error::usage("no agent works in a git worktree: /fork --worktree creates one that does"));
         };
@@ -215,6 +203,23 @@ impl Jobs {
         let data = queue.landed.iter().map(|(landed, name)| landed.as_json(name)).chain(left).collect();
         report(core, queue.origin, queue.shown_at, "", Ok(JobResult { text, data }));
     }
+}
+
+/// The worktrees of these agents, or of all, each once with the first agent that works there. Fails if one has none.
+fn worktrees_of(core: &Core, agents: &[AgentId]) -> Result<Vec<(AgentId, PathBuf)>> {
+    let mut found: Vec<(AgentId, PathBuf)> = Vec::new();
+    let is_all = agents.is_empty();
+    for agent in if is_all { core.roster().ids() } else { agents.to_vec() } {
+        let root = match file_steps::worktree_of(core, agent) {
+            Some(root) => root,
+            None if is_all => continue,
+            None => return Err(has_no_worktree(core, agent)),
+        };
+        if found.iter().all(|(_, there)| *there != root) {
+            found.push((agent, root));
+        }
+    }
+    Ok(found)
 }
 
 /// The worktrees in an order in which few conflict with those before: the fewest conflicts first, then the smallest change.

@@ -133,9 +133,20 @@ impl Jobs {
         })
     }
 
+    /// Whether the request of an agent has to wait because its worktree is being landed: what it would change there would be
+    /// left behind.
+    pub(super) fn holds_for_landing(&mut self, core: &mut Core, agent: AgentId) -> bool {
+        let root = core.agent(agent).and_then(|agent| agent.inputs.environment.worktree.as_deref());
+        let is_landing = root.is_some_and(|root| self.tasks.is_running_in(Kind::Land, root));
+        if is_landing && self.held.insert(agent) {
+            core.note(agent, LineKind::Note, "waiting: the worktree is being landed");
+        }
+        is_landing
+    }
+
     pub(super) fn on_landed(&mut self, core: &mut Core, agent: AgentId, root: PathBuf, shown_at: AgentId) {
         let text = "The user landed the commits of this worktree. Files may have changed, read them again before you edit them.";
-        match self.projects.holds(agent) {
+        match self.held.contains(&agent) {
             true => file_steps::tell_held_model(core, agent, text.to_owned()),
             false => file_steps::tell_model(core, agent, Some(text.to_owned())),
         }

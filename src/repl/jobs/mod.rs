@@ -33,6 +33,7 @@ mod titles;
 pub(super) mod undo;
 mod worktree;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::agent::{Effect, Role, State};
@@ -42,13 +43,13 @@ use crate::base::id::AgentId;
 use crate::domain::change::FileJob;
 use crate::domain::flow::Origin;
 use crate::repl::component::{Command, Component};
+use crate::repl::core::programs::request_again;
 use crate::repl::core::{Core, agent_gone, remove};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
 use compaction::CompactionJob;
 use land_queue::LandQueue;
 pub(super) use parked::Parked;
-use projects::RemoteProjects;
 pub(super) use slice::StagedSlice;
 use slice::{SliceJob, count_usage_of_removed};
 use tasks::{Kind, Tasks};
@@ -69,7 +70,10 @@ pub(super) struct Jobs {
     tasks: Tasks,
     unused_worktrees: Vec<UnusedWorktree>,
     land_queue: Option<LandQueue>,
-    projects: RemoteProjects,
+    /// The projects at places of agents that are being read, by [`crate::tools::remote::Remote::project_key`].
+    reading_projects: BTreeSet<String>,
+    /// Agents whose request waits, for a project or for a landing.
+    held: BTreeSet<AgentId>,
     /// The directory in which skills were looked for last, and when.
     last_skill_search: Option<(PathBuf, Moment)>,
     titles: Titles,
@@ -99,6 +103,22 @@ impl Jobs {
             || self.is_reaching(agent)
             || self.is_compacting(agent)
             || self.slices.iter().any(|slice| slice.agent == agent)
+    }
+
+    /// Makes the requests that need not wait any longer.
+    pub(super) fn release_held(&mut self, core: &mut Core) {
+        let Self { reading_projects, held, tasks, .. } = self;
+        let is_free = |agent: &AgentId| {
+            let environment = core.agent(*agent).map(|agent| &agent.inputs.environment);
+            let remote = environment.and_then(|environment| environment.remote.as_ref());
+            let root = environment.and_then(|environment| environment.worktree.as_deref());
+            remote.is_none_or(|remote| !reading_projects.contains(&remote.project_key()))
+                && root.is_none_or(|root| !tasks.is_running_in(Kind::Land, root))
+        };
+        let free: Vec<AgentId> = held.extract_if(.., is_free).collect();
+        for agent in free {
+            request_again(core, agent);
+        }
     }
 
     /// Esc: stops the work for an agent and its own.
@@ -131,7 +151,7 @@ impl Component for Jobs {
             }
             Event::TurnEnded { agent, .. } => self.titles.on_turn_ended(core, *agent),
             Event::Interrupted { agent, .. } => {
-                self.projects.release(*agent);
+                self.held.remove(agent);
                 self.cancel_compaction(core, *agent);
             }
             Event::Spawned { child, .. } => self.find_skills_of_new(core, *child),
@@ -140,7 +160,7 @@ impl Component for Jobs {
         if let Event::Removed { agent, adopter, worktree, .. } = event {
             self.cancel_worktree(core, *agent);
             self.cancel_reaching(core, *agent);
-            self.projects.release(*agent);
+            self.held.remove(agent);
             self.titles.on_removed(core, *agent);
             let adopter = adopter.unwrap_or(*agent);
             self.move_landing(core, *agent, adopter);
