@@ -50,7 +50,17 @@ pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result
             Some(id) if command.name == "approve" && command.is_set("always") && !command.has("rule") => {
                 return show_rules(id, arguments, directory);
             }
-            _ => return Ok(show(command, &run_command(arguments, directory, command)?)),
+            _ => {
+                let response = run_command(arguments, directory, command)?;
+                // Of one worktree that is an error; programs get its reason as data.
+                let fails = command.name == "land" && !command.is_json() && !command.is_set("all");
+                return match response["data"].as_array().map(Vec::as_slice) {
+                    Some([row]) if fails && row["landed"] == false => {
+                        Err(Error::usage(response["text"].as_str().unwrap_or_default()))
+                    }
+                    _ => Ok(show(command, &response)),
+                };
+            }
         },
         _ => unreachable!("not a subcommand for scripts"),
     }

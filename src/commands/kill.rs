@@ -32,7 +32,7 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         () if given.get_flag("descendants") => Change::KillDescendants(agent_id),
         () if given.get_flag("discard") => Change::Files(FileJob::Discard(agent_id)),
         () if given.get_flag("land") => {
-            let commit = Some(context.roster.title_or_label(agent_id));
+            let commit = Some(context.roster.commit_subject(context.store, agent_id));
             let request = LandRequest { commit, kills_agent_after: true, ..LandRequest::default() };
             Change::Files(FileJob::Land { agent: agent_id, request })
         }

@@ -280,6 +280,27 @@ impl Landed {
     }
 }
 
+/// Why a worktree has not landed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotLanded {
+    pub why: String,
+    /// The branch has everything already.
+    pub is_up_to_date: bool,
+}
+
+impl<T: Into<String>> From<T> for NotLanded {
+    fn from(why: T) -> Self {
+        Self { why: why.into(), is_up_to_date: false }
+    }
+}
+
+impl NotLanded {
+    /// For programs, with the name of the agent.
+    pub fn as_json(&self, agent: &str) -> Value {
+        json!({"agent": agent, "landed": false, "up_to_date": self.is_up_to_date, "text": self.why})
+    }
+}
+
 /// How several worktrees are landed, one after another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LandMany {

@@ -10,6 +10,8 @@ use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::called::{Found, Known, find_called};
+use crate::domain::title;
+use crate::store::Store;
 
 #[derive(Default)]
 pub struct Roster {
@@ -133,10 +135,10 @@ impl Roster {
         self.get(id).map_or_else(|| id.to_string(), |agent| agent.identity.label())
     }
 
-    /// What an agent is about, for a commit of its work.
-    pub fn title_or_label(&self, id: AgentId) -> String {
-        let title = self.get(id).map(|agent| agent.title.clone()).filter(|title| !title.is_empty());
-        title.unwrap_or_else(|| self.label_of(id))
+    /// What an agent, which may have been killed, is about: for a commit of its work.
+    pub fn commit_subject(&self, store: &Store, id: AgentId) -> String {
+        let subject = store.conversation(id).map(|(said, _)| title::subject(&said)).unwrap_or_default();
+        if subject.is_empty() { self.label_of(id) } else { subject }
     }
 
     /// The agents that work in a git worktree of ours.

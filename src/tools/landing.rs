@@ -24,7 +24,7 @@ use super::git::Git;
 use super::worktree::{Left, branch_of, equip, refuse_inner_programs};
 use super::{Environment, Job, Outcome};
 use crate::base::text::{self, counted};
-use crate::domain::file_change::{LandMethod, LandRequest, Landed};
+use crate::domain::file_change::{LandMethod, LandRequest, Landed, NotLanded};
 use crate::sandbox;
 
 pub use recovery::{interrupted, recover};
@@ -59,9 +59,6 @@ const UNDER_WAY: [&str; 5] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "
 /// The hooks of a commit (githooks(5)).
 const HOOKS: [&str; 3] = ["pre-commit", "prepare-commit-msg", "commit-msg"];
 
-/// Begins the error about a worktree of which everything has landed.
-pub const NOTHING: &str = "nothing to land: ";
-
 /// Begins the names of the worktrees in which branches are combined.
 pub const LANDING: &str = ".landing-";
 /// The last lines of the output of a check that has failed.
@@ -70,7 +67,7 @@ const MOST_LINES: usize = 10;
 const MOST_NAMED: usize = 10;
 
 /// Lands the worktree at `root`. After an error nothing was landed.
-pub fn land(root: &Path, request: &LandRequest, env: &Environment, job: &Job) -> Outcome<Landed> {
+pub fn land(root: &Path, request: &LandRequest, env: &Environment, job: &Job) -> Result<Landed, NotLanded> {
     Landing::prepare(root, env, job)?.land(request)
 }
 
@@ -116,7 +113,7 @@ impl<'a> Landing<'a> {
         Ok(Self { root, git, common, target, checkout })
     }
 
-    fn land(&self, request: &LandRequest) -> Outcome<Landed> {
+    fn land(&self, request: &LandRequest) -> Result<Landed, NotLanded> {
         let (target, branch) = (&self.target, branch_of(self.root));
         let old =
             self.run(self.root, &["rev-parse", "--verify", "--quiet", &format!("refs/heads/{target}^{{commit}}")]);
@@ -127,8 +124,11 @@ impl<'a> Landing<'a> {
         let tip = self.run(self.root, &["rev-parse", "HEAD"])?;
         let count = self.run(self.root, &["rev-list", "--count", &format!("{old}..{tip}")])?;
         let count: usize = count.parse().map_err(|_| format!("unexpected output of git: {count}"))?;
+        // Uncommitted changes may be left.
+        let is_up_to_date = committed.is_empty() || request.commit.is_some();
+        let nothing = |what: String| NotLanded { why: format!("nothing to land: {what}"), is_up_to_date };
         if count == 0 {
-            return Err(format!("{NOTHING}{target} has all commits of {branch}{committed}"));
+            return Err(nothing(format!("{target} has all commits of {branch}{committed}")));
         }
         let request = &LandRequest { method: self.method(request.method, &old, &tip)?, ..request.clone() };
         let (new, failures) = self.combine(request, &old, &tip).map_err(|why| format!("{why}{committed}"))?;
@@ -137,7 +137,7 @@ impl<'a> Landing<'a> {
             if request.method == LandMethod::Rebase {
                 let _ = self.follow(&tip, &new);
             }
-            return Err(format!("{NOTHING}{target} has all changes of {branch}{committed}"));
+            return Err(nothing(format!("{target} has all changes of {branch}{committed}")));
         }
         // The command may have run for minutes.
         let now = Landing::prepare(self.root, self.git.env, self.git.job)?;
@@ -326,14 +326,14 @@ impl<'a> Landing<'a> {
                     ),
                 }
             })
-            .and_then(|new| self.check(&place, request, tip).map(|failures| (new, failures)));
+            .and_then(|new| self.check(&place, request, (old, tip)).map(|failures| (new, failures)));
         self.remove(&place);
         outcome
     }
 
     /// Fails if the command that was asked for fails at `place`, where the result is checked out. Returns what could not be
     /// prepared there.
-    fn check(&self, place: &Path, request: &LandRequest, tip: &str) -> Outcome<String> {
+    fn check(&self, place: &Path, request: &LandRequest, commits: (&str, &str)) -> Outcome<String> {
         if request.check.is_empty() {
             return Ok(String::new());
         }
@@ -341,7 +341,7 @@ impl<'a> Landing<'a> {
         let checkout = self.checkout.as_deref().unwrap_or(self.root);
         let failures = equip(checkout, place, &request.extras, &self.git);
         let Checked { failure: Some(why), output } = self.run_check(place, request)? else { return Ok(failures) };
-        let whose = self.find_cause(place, request, tip);
+        let whose = self.find_cause(place, request, commits);
         let output = text::last_lines(&output, MOST_LINES).join("\n");
         let parts = [output, failures].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n");
         Err(format!("{command} fails on {} with it ({why}){whose}, nothing was landed:\n{parts}", self.target))
@@ -351,14 +351,20 @@ impl<'a> Landing<'a> {
         done::check(&request.check, Some(place), self.git.env, self.git.job)
     }
 
-    /// Which of the landings before it makes the command fail: the first one after which it fails together with this work.
-    fn find_cause(&self, place: &Path, request: &LandRequest, tip: &str) -> String {
+    /// What makes the command fail besides this work: the branch as it is, or the first of the landings before it after which
+    /// both fail together.
+    fn find_cause(&self, place: &Path, request: &LandRequest, (old, tip): (&str, &str)) -> String {
         let before: Vec<&(Landed, String)> =
             request.before.iter().filter(|(landed, _)| landed.target == self.target).collect();
-        let Some((first, _)) = before.first() else { return String::new() };
+        let go_to = |commit: &str| self.run(place, &["checkout", "--quiet", "--force", "--detach", commit]).ok();
+        let Some((first, _)) = before.first() else {
+            let alone = go_to(old).and_then(|_| self.run_check(place, request).ok());
+            let fails = alone.is_some_and(|checked| checked.failure.is_some());
+            return if fails { ", as it does without it".to_owned() } else { String::new() };
+        };
         // `None`: it does not merge there.
         let passes_at = |commit: &str| {
-            self.run(place, &["checkout", "--quiet", "--force", "--detach", commit]).ok()?;
+            go_to(commit)?;
             let merged =
                 self.run(place, &["merge", "--quiet", "--no-ff", "--no-commit", "--no-verify-signatures", tip]);
             let passes =

@@ -76,6 +76,25 @@ fn who_makes_the_check_fail_is_named() {
 }
 
 #[test]
+fn a_branch_that_fails_by_itself_is_not_blamed_on_who_lands_first() {
+    let (mut app, repo) = app("! test -e bad", &["a", "b"]);
+    fs::write(repo.join("bad"), "").expect("a file");
+    git(&repo, &["add", "."]);
+    git(&repo, &["commit", "-q", "-m", "bad"]);
+    write(&app, "a", "a", "1\n");
+    let root = worktrees(&app).into_iter().find(|root| root.ends_with("repo@b")).expect("a worktree");
+    git(&root, &["merge", "-q", "main"]);
+    fs::remove_file(root.join("bad")).expect("a file");
+    write(&app, "b", "b", "1\n2\n");
+    app.enter("/land --all");
+    wait_for_text(&mut app, "landed 1 of 2 worktrees: b");
+    wait_for_text(
+        &mut app,
+        "a is left: ! test -e bad fails on main with it (exit code 1), as it does without it, nothing",
+    );
+}
+
+#[test]
 fn a_queue_without_a_check_leaves_uncommitted_changes_if_asked_to_and_stops_at_esc() {
     let (mut app, repo) = app("", &["a", "b", "c"]);
     for name in ["a", "b", "c"] {

@@ -125,7 +125,17 @@ fn scripts_get_reviews_and_landings_as_json() {
     let left = json(&left.out);
     assert_eq!(left["landed"], false, "{left}");
     assert!(left["text"].as_str().expect("a reason").starts_with("nothing to land"), "{left}");
+    let left = app.run(&["land", "1", "--json"]);
+    assert_eq!(left.code, Some(1), "{left:?}");
+    let left = json(&left.out);
+    assert_eq!((&left["landed"], &left["up_to_date"]), (&false.into(), &false.into()), "{left}");
+    assert!(left["text"].as_str().expect("a reason").starts_with("uncommitted changes in"), "{left}");
+    let left = app.run(&["land", "1"]);
+    assert_eq!((left.code, left.out.as_str()), (Some(2), ""), "{left:?}");
+    assert!(left.err.contains("uncommitted changes in"), "{left:?}");
     assert_eq!(json(&app.get(&["land", "--all", "--json"]))["landed"], true);
+    let nothing = json(&app.get(&["land", "1", "--json"]));
+    assert_eq!((&nothing["landed"], &nothing["up_to_date"]), (&false.into(), &true.into()), "{nothing}");
     assert_eq!(git(&repo, &["status", "--porcelain"]), "");
     assert_eq!(fs::read_to_string(repo.join("src/f")).unwrap(), "of the agent\n");
 }

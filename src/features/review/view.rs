@@ -228,7 +228,7 @@ impl ReviewView {
         };
         let title = format!("land on {target}: commit message for uncommitted changes (Enter lands, Esc cancels)");
         self.asked = Some(Asked::Land);
-        ViewAct::Ask { title, text: core.roster().title_or_label(self.agent) }
+        ViewAct::Ask { title, text: core.roster().commit_subject(core.store(), self.agent) }
     }
 
     fn land(&self, message: &str) -> ViewAct {

@@ -10,13 +10,11 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
-
 use super::landing::{has_no_worktree, report};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
-use crate::domain::file_change::{LandMany, LandRequest, Landed};
+use crate::domain::file_change::{LandMany, LandRequest, Landed, NotLanded};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
@@ -40,7 +38,7 @@ pub(super) struct LandQueue {
     /// What has landed, on which branch and where that was before, with the name of the agent.
     landed: Vec<(Landed, String)>,
     /// Who was left, and why.
-    left: Vec<(String, String)>,
+    left: Vec<(String, NotLanded)>,
     is_stopped: bool,
 }
 
@@ -129,7 +127,7 @@ impl Jobs {
             let own = match core.store().agent(agent) {
                 Ok(row) => row.and_then(|row| row.done),
                 Err(error) => {
-                    queue.left.push((label, error.message));
+                    queue.left.push((label, error.message.into()));
                     continue;
                 }
             };
@@ -137,7 +135,7 @@ impl Jobs {
             let request = LandRequest {
                 method: queue.how.method,
                 only_committed: queue.how.only_committed,
-                commit: (!queue.how.only_committed).then(|| core.roster().title_or_label(agent)),
+                commit: (!queue.how.only_committed).then(|| core.roster().commit_subject(core.store(), agent)),
                 check: config.done.command_of(own.as_deref()),
                 extras: config.worktree.extras.clone(),
                 before: queue.landed.iter().map(|(landed, name)| (landed.clone(), name.clone())).collect(),
@@ -146,7 +144,7 @@ impl Jobs {
             let began = self.begin_landing(core, agent, label.clone(), request);
             match (began, &mut self.land_queue) {
                 (Ok(()), _) => return,
-                (Err(error), Some(queue)) => queue.left.push((label, error.message)),
+                (Err(error), Some(queue)) => queue.left.push((label, error.message.into())),
                 (Err(_), None) => return,
             }
         }
@@ -157,19 +155,19 @@ impl Jobs {
         let root = self.own_worktree(core, agent)?;
         let environment = file_steps::environment_of_git(core);
         let (task, there) = ((Kind::Land, agent, Some(root.clone())), root.clone());
-        let work = move |job: &Job| landing::land(&there, &request, &environment, job);
+        let work = move |job: &Job| Ok(landing::land(&there, &request, &environment, job));
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
             let Some(queue) = &mut jobs.land_queue else { return };
             let shown_at = queue.shown_at;
-            match outcome {
+            match outcome.map_err(NotLanded::from).flatten() {
                 Ok(landed) => {
                     core.note(shown_at, LineKind::Note, &format!("{label}: {}", landed.text));
                     queue.landed.push((landed, label));
                     jobs.on_landed(core, agent, root, shown_at);
                 }
-                Err(why) => {
-                    core.note(shown_at, LineKind::Warning, &format!("{label} is left: {why}"));
-                    queue.left.push((label, why));
+                Err(left) => {
+                    core.note(shown_at, LineKind::Warning, &format!("{label} is left: {}", left.why));
+                    queue.left.push((label, left));
                 }
             }
             jobs.land_next(core);
@@ -184,22 +182,16 @@ impl Jobs {
         if !names.is_empty() {
             text.push_str(&format!(": {names}"));
         }
-        for (name, why) in &queue.left {
-            text.push_str(&format!(
-                "\n{name} is left: {}",
-                why.lines().next().unwrap_or_default().trim_end_matches(':')
-            ));
+        for (name, left) in &queue.left {
+            let why = left.why.lines().next().unwrap_or_default().trim_end_matches(':');
+            text.push_str(&format!("\n{name} is left: {why}"));
         }
         let waiting: Vec<String> = queue.waiting.iter().map(|agent| core.roster().label_of(*agent)).collect();
         if !waiting.is_empty() {
             text.push_str(&format!("\nstopped before {}", waiting.join(", ")));
         }
-        let stopped = waiting.into_iter().map(|name| (name, "stopped before it".to_owned()));
-        let left = queue.left.into_iter().chain(stopped);
-        // With uncommitted changes that are left there, it has a second line.
-        let is_up_to_date = |why: &str| why.starts_with(landing::NOTHING) && why.lines().count() == 1;
-        let row = |(name, why): (String, String)| json!({"agent": name, "landed": false, "up_to_date": is_up_to_date(&why), "text": why});
-        let left = left.map(row);
+        let stopped = waiting.into_iter().map(|name| (name, NotLanded::from("stopped before it")));
+        let left = queue.left.into_iter().chain(stopped).map(|(name, left)| left.as_json(&name));
         let data = queue.landed.iter().map(|(landed, name)| landed.as_json(name)).chain(left).collect();
         report(core, queue.origin, queue.shown_at, "", Ok(JobResult { text, data }));
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::domain::file_change::{LandRequest, Landed};
+use crate::domain::file_change::{LandRequest, NotLanded};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::{Core, drafts, file_steps};
@@ -36,27 +36,34 @@ impl Jobs {
         let unchecked = unchecked.unwrap_or_default();
         let (line, kills_agent_after) = (line_of(core, shown_at, agent, &request), request.kills_agent_after);
         let (task, there) = ((Kind::Land, agent, Some(root.clone())), root.clone());
-        let work = move |job: &Job| landing::land(&there, &request, &environment, job);
+        let work = move |job: &Job| Ok(landing::land(&there, &request, &environment, job));
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
-            let result = |landed: Landed| JobResult {
-                data: json!([landed.as_json(&label)]),
-                text: landed.text.clone() + &unchecked,
-            };
-            let mut outcome = outcome.map(result).map_err(Error::usage);
+            let mut outcome = outcome.map_err(NotLanded::from).flatten();
             let is_free = |agent: &Agent| agent.state() == State::Idle && agent.queue.is_empty();
             let is_idle = core.roster().in_worktree(&root).all(is_free);
             let ends = outcome.is_ok() && kills_agent_after && is_idle;
-            if let (Ok(result), true, false) = (&mut outcome, kills_agent_after, is_idle) {
-                result.text.push_str("\nthe agent was not ended: it has got work meanwhile");
+            if let Ok(landed) = &mut outcome {
+                landed.text.push_str(&unchecked);
+                if kills_agent_after && !is_idle {
+                    landed.text.push_str("\nthe agent was not ended: it has got work meanwhile");
+                }
             }
             let shown_at = if ends { survivor(core, shown_at, &[agent]) } else { shown_at };
             if ends {
                 jobs.release_worktree(root.clone(), shown_at);
-                outcome = outcome.and_then(|result| core.kill(agent, false).map(|()| result));
+                outcome = outcome
+                    .and_then(|landed| core.kill(agent, false).map(|()| landed).map_err(|error| error.message.into()));
             }
             if outcome.is_ok() {
                 jobs.on_landed(core, agent, root, shown_at);
             }
+            let outcome = match outcome {
+                Ok(landed) => Ok(JobResult { data: json!([landed.as_json(&label)]), text: landed.text }),
+                Err(left) if matches!(origin, Origin::Client(_)) => {
+                    Ok(JobResult { data: json!([left.as_json(&label)]), text: left.why })
+                }
+                Err(left) => Err(Error::usage(left.why)),
+            };
             report(core, origin, shown_at, &line, outcome);
         })
     }
