@@ -557,6 +557,12 @@ impl Agent {
         self.work.question()
     }
 
+    /// Colours of code have become known.
+    pub fn on_colors(&mut self) {
+        self.view.touch();
+        self.work.redraw_question();
+    }
+
     /// Adds stored messages to the conversation.
     pub fn remember(&mut self, messages: Vec<Message>) {
         if let (Some(first), Some(last)) = (messages.first(), messages.last()) {

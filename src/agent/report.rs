@@ -1,5 +1,7 @@
 //! What is known of an agent's work besides what it says.
 
+use crate::domain::diff::line_counts;
+
 /// What was found out about the files that an agent has changed. Not stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct WorkReport {
@@ -27,7 +29,7 @@ impl WorkReport {
 
     /// In one line; empty if nothing is known.
     pub fn line(&self) -> String {
-        let size = self.size.filter(|size| *size != (0, 0)).map(|(added, removed)| format!("+{added} -{removed}"));
+        let size = self.size.filter(|size| *size != (0, 0)).map(|(added, removed)| line_counts(added, removed));
         let check = Some(self.check.clone()).filter(|check| !check.is_empty());
         let conflicts = (!self.conflicts.is_empty()).then(|| format!("conflicts with {}", self.conflicts.join(", ")));
         size.into_iter().chain(check).chain(conflicts).collect::<Vec<_>>().join(", ")

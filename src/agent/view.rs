@@ -20,7 +20,7 @@ use crate::domain::todo::Todo;
 use crate::domain::tool::ToolResult;
 pub use aside::Aside;
 use aside::Asides;
-use outcome::{TODO, Written, outcome};
+use outcome::{FileCall, TODO, outcome};
 
 /// Whose words were shown last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ struct Turn {
     unix_ms: i64,
     used: Used,
     thinks_since: Option<Moment>,
-    written: Vec<Written>,
+    file_calls: Vec<FileCall>,
 }
 
 impl Turn {
@@ -178,7 +178,7 @@ impl View {
             unix_ms,
             used: Used::default(),
             thinks_since: None,
-            written: Vec::new(),
+            file_calls: Vec::new(),
         }));
     }
 
@@ -211,12 +211,12 @@ impl View {
                 return;
             }
             (Chunk::ToolCall { id, name, arguments, .. }, Some(turn)) => {
-                turn.written.extend(Written::of(id, name, arguments));
+                turn.file_calls.extend(FileCall::of(id, name, arguments));
             }
             (Chunk::ToolResult(result), Some(turn)) => {
-                let at = turn.written.iter().position(|written| written.call == result.call_id);
-                let written = at.map(|at| turn.written.swap_remove(at));
-                return show_result(&mut self.scrollback, result, written.as_ref());
+                let at = turn.file_calls.iter().position(|file| file.call == result.call_id);
+                let file = at.map(|at| turn.file_calls.swap_remove(at));
+                return show_result(&mut self.scrollback, result, file.as_ref());
             }
             (Chunk::Usage(usage), Some(turn)) => turn.used.add(usage),
             (_, turn) => turn.into_iter().for_each(|turn| turn.thinks_since = None),
@@ -375,8 +375,8 @@ fn show(scrollback: &mut Scrollback, chunk: &Chunk, is_aside: bool) -> Option<As
     None
 }
 
-fn show_result(scrollback: &mut Scrollback, result: &ToolResult, written: Option<&Written>) {
-    scrollback.end_call(&result.call_id, &result.name, &outcome(result, written));
+fn show_result(scrollback: &mut Scrollback, result: &ToolResult, file: Option<&FileCall>) {
+    scrollback.end_call(&result.call_id, &result.name, &outcome(result, file));
 }
 
 /// What the requests of a turn used.

@@ -129,6 +129,13 @@ impl Work {
         self.question.as_ref()
     }
 
+    /// Draws the question again, for colours of its code have become known.
+    pub fn redraw_question(&mut self) {
+        if let Some(pending) = &mut self.question {
+            pending.lines = pending.question.lines(&pending.colors);
+        }
+    }
+
     /// A turn of a person begins.
     pub fn forget_repeats(&mut self) {
         self.repeats.forget();

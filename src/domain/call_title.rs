@@ -12,9 +12,14 @@ const LONGEST: usize = 300;
 /// The title of a call whose tool is unknown here: its arguments may be malformed and of any length.
 pub fn title_of(name: &str, arguments: &str) -> String {
     let value: Value = serde_json::from_str(arguments).unwrap_or_default();
-    let main = || ["command", "file_path", "path"].iter().find_map(|key| value.get(key)?.as_str());
+    let main = || value.get("command").and_then(Value::as_str).or_else(|| path_in(&value));
     let about_agents = || title_about_agents(name, &value);
     about_agents().unwrap_or_else(|| short_title(&format!("{name}: {}", main().unwrap_or(arguments))))
+}
+
+/// The path in the arguments of a tool for files; some models name it otherwise.
+pub fn path_in(arguments: &Value) -> Option<&str> {
+    ["file_path", "path"].iter().find_map(|key| arguments.get(key)?.as_str())
 }
 
 /// The title of a call that is about other agents; `None` for other calls, and for those that lack an argument. Models

@@ -8,7 +8,7 @@ use crate::base::id::{AgentId, MessageId};
 use crate::domain::approval::Policy;
 use crate::domain::choices::Choices;
 use crate::domain::compare::CompareChange;
-use crate::domain::diff::FileDiff;
+use crate::domain::diff::FileHunks;
 use crate::domain::file_change::{LandMany, LandRequest, UndoRequest};
 use crate::domain::limits::{LimitName, LimitValue};
 use crate::domain::mail::MailId;
@@ -236,17 +236,13 @@ pub enum FileJob {
     },
     /// Land the worktrees of several agents, one after another.
     LandMany(LandMany),
-    /// Revert one hunk of a change.
-    RevertHunk {
+    /// Revert hunks of a change.
+    RevertHunks {
         /// The agent that made the change.
         agent: AgentId,
-        /// The file; absolute.
-        path: PathBuf,
-        /// Its change.
+        /// In one file or several.
         #[doc(hidden)]
-        file: Box<FileDiff>,
-        /// The hunk, counted from 0.
-        hunk: usize,
+        hunks: Vec<FileHunks>,
     },
     /// Throw the work in the worktree of an agent away, and the agent with it.
     Discard(AgentId),
@@ -463,7 +459,7 @@ impl Change {
             Self::Files(FileJob::Undo { .. }) => "undo",
             Self::Files(FileJob::Land { .. }) => "land",
             Self::Files(FileJob::LandMany(_)) => "land_many",
-            Self::Files(FileJob::RevertHunk { .. }) => "revert_hunk",
+            Self::Files(FileJob::RevertHunks { .. }) => "revert_hunks",
             Self::Files(FileJob::Discard(_)) => "discard",
             Self::Files(FileJob::Export { .. }) => "export",
             Self::Shell { .. } => "shell",

@@ -9,6 +9,7 @@
 
 use crate::base::id::MessageId;
 use crate::base::text;
+use crate::domain::call_title::path_in;
 use crate::domain::context_use::{length, total_length};
 use crate::domain::message::{Body, Message};
 use crate::domain::slice::{can_cut_before, entry};
@@ -246,8 +247,7 @@ fn files(earlier: Option<&Compaction>, left_out: &[&Message], most_bytes: usize)
 fn path_of(call: &ToolCall) -> Option<String> {
     let is_of_file = matches!(call.name.as_str(), "read_file" | "write_file" | "edit_file" | "multi_edit");
     let arguments: serde_json::Value = serde_json::from_str(&call.arguments).ok().filter(|_| is_of_file)?;
-    let path = ["file_path", "path"].iter().find_map(|key| arguments.get(key)?.as_str())?;
-    Some(path.to_owned())
+    path_in(&arguments).map(str::to_owned)
 }
 
 /// The beginning and the end of a text that is longer than this many bytes.

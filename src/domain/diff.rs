@@ -3,6 +3,8 @@
 //! The lines are those of a unified diff (diff(1)), as `tools::diff` and git write them. A drawn line has its number, its
 //! sign and its text, on the background of its kind; in a line that replaces another the changed words stand out.
 
+mod colors;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::ops::Range;
@@ -15,6 +17,8 @@ use similar::{DiffOp, DiffTag};
 
 use crate::base::text::sanitise;
 use crate::domain::frame::{Color, Style, StyledLine};
+
+pub use colors::{DiffColors, language_of};
 
 /// Columns of a line number, at least.
 const NUMBER_COLUMNS: usize = 4;
@@ -42,9 +46,9 @@ pub struct FileDiff {
 }
 
 impl FileDiff {
-    /// `new, -0 +2 lines`.
+    /// `new, +2 -0 lines`.
     pub fn counts(&self) -> String {
-        let counts = format!("-{} +{} lines", self.removed, self.added);
+        let counts = format!("{} lines", line_counts(self.added, self.removed));
         match (self.about.as_str(), self.lines.is_empty()) {
             ("", _) => counts,
             (about, true) => about.to_owned(),
@@ -89,6 +93,16 @@ impl FileDiff {
     }
 }
 
+/// Hunks of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileHunks {
+    /// Absolute.
+    pub path: PathBuf,
+    pub file: FileDiff,
+    /// Counted from 0, in order.
+    pub hunks: Vec<usize>,
+}
+
 impl fmt::Display for FileDiff {
     /// Begins with a line end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -96,6 +110,11 @@ impl fmt::Display for FileDiff {
         write!(f, "\n{}  {}", sanitise(&path), self.counts())?;
         self.lines.iter().try_for_each(|line| write!(f, "\n  {}", sanitise(line)))
     }
+}
+
+/// `+2 -1`.
+pub fn line_counts(added: usize, removed: usize) -> String {
+    format!("+{added} -{removed}")
 }
 
 /// The text without the change of this hunk.
@@ -517,9 +536,9 @@ mod tests {
         let shown: Vec<String> =
             files.iter().map(|file| format!("{}  {}", file.path.display(), file.counts())).collect();
         let expected = [
-            "src/a b.rs  -2 +2 lines",
-            "new  new, -0 +1 lines",
-            "gone  deleted, -1 +0 lines",
+            "src/a b.rs  +2 -2 lines",
+            "new  new, +1 -0 lines",
+            "gone  deleted, +0 -1 lines",
             "later  renamed from old",
             "p.png  binary",
             "run  mode 100755",

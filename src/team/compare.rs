@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::agent::{Agent, State};
 use crate::base::id::AgentId;
-use crate::domain::call_title::title_of;
+use crate::domain::call_title::{path_in, title_of};
 use crate::domain::compare::MOST_COMPARISONS;
 pub use crate::domain::compare::{Column, Comparison};
 use crate::domain::message::{Body, Message};
@@ -231,7 +231,7 @@ fn changed_file(tool: &str, arguments: &str) -> Option<String> {
         return None;
     }
     let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
-    ["file_path", "path"].iter().find_map(|key| Some(arguments.get(key)?.as_str()?.to_owned()))
+    path_in(&arguments).map(str::to_owned)
 }
 
 /// The system prompt of the judge.

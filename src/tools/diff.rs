@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::domain::diff::line_counts;
 use similar::algorithms::{Capture, Compact, Replace, myers};
 use similar::udiff::UnifiedHunkHeader;
 use similar::{ChangeTag, DiffOp, group_diff_ops};
@@ -54,9 +55,9 @@ impl Summary {
         Self { removed, added, lines }
     }
 
-    /// `-1 +2 lines`.
+    /// `+2 -1 lines`.
     pub fn counts(&self) -> String {
-        format!("-{} +{} lines", self.removed, self.added)
+        format!("{} lines", line_counts(self.added, self.removed))
     }
 }
 
@@ -129,6 +130,6 @@ mod tests {
     #[test]
     fn nothing_changed_shows_nothing() {
         let diff = Summary::new("a\n", "a\n", 40);
-        assert_eq!((diff.counts().as_str(), diff.lines), ("-0 +0 lines", Vec::new()));
+        assert_eq!((diff.counts().as_str(), diff.lines), ("+0 -0 lines", Vec::new()));
     }
 }

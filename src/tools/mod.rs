@@ -65,7 +65,7 @@ use serde_json::Value;
 
 use crate::base::text::{self, is_unseen, nearest};
 use crate::domain::definition::AgentDefinition;
-use crate::domain::diff::draw;
+use crate::domain::diff::{DiffColors, draw_code};
 use crate::domain::file_change::FileStep;
 use crate::domain::flow::ToolRequest;
 use crate::domain::frame::{Style, StyledLine};
@@ -245,16 +245,24 @@ impl Question {
         self.diffs.push(begin..self.detail.len());
     }
 
+    /// The colours of the code in each diff.
+    pub fn diff_colors(&self) -> Vec<DiffColors> {
+        let path = self.file.as_ref().map(|file| file.path.clone()).unwrap_or_default();
+        self.diffs.iter().map(|range| DiffColors::of(&path, &self.detail[range.clone()])).collect()
+    }
+
     /// The detail as it is drawn.
-    pub fn lines(&self) -> Vec<StyledLine> {
+    pub fn lines(&self, colors: &[DiffColors]) -> Vec<StyledLine> {
         let stands_out = |at| self.command_lines == 0 || at < self.command_lines;
         let style = |at| if stands_out(at) { Style::BOLD } else { Style::default() };
         let plain = |lines: Range<usize>| lines.map(|at| StyledLine::of(self.detail[at].as_str(), style(at)));
         let mut lines = Vec::new();
         let mut at = 0;
-        for range in &self.diffs {
+        for (range, colors) in self.diffs.iter().zip(colors) {
+            let diff = &self.detail[range.clone()];
+            let colors = colors.of_lines(diff);
             lines.extend(plain(at..range.start));
-            lines.extend(draw(self.detail[range.clone()].iter().map(String::as_str)));
+            lines.extend(draw_code(diff.iter().map(String::as_str).zip(colors.iter().map(Vec::as_slice))));
             at = range.end;
         }
         lines.extend(plain(at..self.detail.len()));

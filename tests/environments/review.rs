@@ -69,27 +69,27 @@ fn a_fork_in_a_worktree_is_begun_from_the_wall() {
 fn files_and_hunks_are_read_with_few_keys_and_agents_follow_each_other() {
     let Some((mut app, ..)) = reviewed() else { return };
     open(&mut app);
-    for expected in ["review ─ json ─ repo:json ─ idle ─ 2 files -1 +3", "> new", "+all new", "src/long -1 +2"]
+    for expected in ["review ─ json ─ repo:json ─ idle ─ 2 files +3 -1", "> new", "+all new", "src/long +2 -1"]
     {
         wait_for_text(&mut app, expected);
     }
     app.type_bytes(b"j");
-    wait_for_text(&mut app, "src/long:2 -1 +2 lines hunk 1 of 2");
+    wait_for_text(&mut app, "src/long:2 +2 -1 lines hunk 1 of 2");
     assert_shows(&mut app, "   2 -line 2");
     assert_shows(&mut app, "   2 +line two");
     app.type_bytes(b"j");
-    wait_for_text(&mut app, "src/long:29 -1 +2 lines hunk 2 of 2");
+    wait_for_text(&mut app, "src/long:29 +2 -1 lines hunk 2 of 2");
     app.type_bytes(b"jjkk");
-    wait_for_text(&mut app, "new:1 new, -0 +1 lines");
+    wait_for_text(&mut app, "new:1 new, +1 -0 lines");
     app.type_bytes(b"]");
     wait_for_text(&mut app, "nothing has changed since polylogue/docs left main");
     app.type_bytes(b"[");
-    wait_for_text(&mut app, "2 files -1 +3");
+    wait_for_text(&mut app, "2 files +3 -1");
     app.escape();
     assert!(!app.screen_text().contains("review ─"), "{}", app.screen_text());
     app.switch(2);
     app.type_bytes(b"\x1br");
-    wait_for_text(&mut app, "2 files -1 +3");
+    wait_for_text(&mut app, "2 files +3 -1");
 }
 
 #[test]
@@ -124,10 +124,10 @@ fn a_hunk_is_taken_back_and_made_again() {
     wait_for_text(&mut app, "reverted one hunk of");
     let text = fs::read_to_string(root.join("src/long")).expect("a file");
     assert!(text.contains("line 2\n") && text.contains("line 28b\n"), "{text}");
-    wait_for_text(&mut app, "src/long -0 +1");
+    wait_for_text(&mut app, "src/long +1 -0");
     app.type_bytes(b"Kx");
     app.turn_until("the new file is gone", |_| !root.join("new").exists());
-    wait_for_text(&mut app, "1 file -0 +1");
+    wait_for_text(&mut app, "1 file +1 -0");
     app.escape();
     app.enter("/undo json --redo");
     app.turn_until("it is back", |_| root.join("new").exists());
@@ -139,6 +139,39 @@ fn a_hunk_is_taken_back_and_made_again() {
     app.type_bytes(b"x");
     wait_for_text(&mut app, "src/long: the file changed after this hunk was shown, nothing was reverted");
     assert_eq!(fs::read_to_string(root.join("src/long")).expect("a file"), "other\n");
+}
+
+#[test]
+fn marked_hunks_of_several_files_are_commented_and_reverted_together() {
+    let Some((mut app, _, root)) = reviewed() else { return };
+    open(&mut app);
+    // A second Space takes the mark away.
+    app.type_bytes(b"  ");
+    wait_for_text(&mut app, "2 hunks marked");
+    app.type_bytes(b"Jf");
+    wait_for_text(&mut app, "3 hunks marked");
+    app.type_bytes(b"kk ");
+    wait_for_text(&mut app, "2 hunks marked");
+    app.type_bytes(b"c");
+    wait_for_text(&mut app, "comment on 2 hunks");
+    app.type_bytes(b"not like this\r");
+    wait_for_text(&mut app, "2 comments");
+    assert!(!app.screen_text().contains("marked"), "{}", app.screen_text());
+    app.type_bytes(b"Cf");
+    wait_for_text(&mut app, "2 hunks marked");
+    app.type_bytes(b"f");
+    app.turn_until("no mark", |app| !app.screen_text().contains("marked"));
+    app.type_bytes(b"KKfJfx");
+    app.turn_until("the new file is gone", |_| !root.join("new").exists());
+    wait_for_text(&mut app, "reverted 3 hunks of 2 files");
+    let text = fs::read_to_string(root.join("src/long")).expect("a file");
+    assert!(text.contains("line 2\n") && !text.contains("line 28b\n"), "{text}");
+    app.escape();
+    app.enter("/undo json --redo");
+    let is_back = |text: String| text.contains("line two\n") && text.contains("line 28b\n");
+    app.turn_until("both files are back", |_| {
+        root.join("new").exists() && fs::read_to_string(root.join("src/long")).is_ok_and(is_back)
+    });
 }
 
 #[test]

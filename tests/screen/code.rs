@@ -141,3 +141,31 @@ fn lines_over_2_kb_and_those_after_the_first_2000_have_no_colours() {
     let is_colored = |row: &&String| row.contains("l5 e5 t5");
     assert_eq!(rows.iter().filter(is_colored).count(), 10, "only those before the long line: {rows:?}");
 }
+
+#[test]
+fn the_code_in_a_change_has_colours_in_its_question_and_in_the_conversation() {
+    let device = || crate::frames::terminal(true);
+    let mut app = Harness::new(Plan { real_time: true, size: Some(SIZE), device, ..Plan::default() });
+    std::fs::write(app.directory().join("m.rs"), "fn one() {}\nfn two() {}\n").expect("a file");
+    app.say(0, r#"%tool read_file {"file_path": "m.rs"}"#);
+    app.turn_until_idle();
+    app.say(0, r#"%tool edit_file {"file_path": "m.rs", "old_string": "one", "new_string": "three"}"#);
+    app.turn_until("a question", |app| app.agent(0).question().is_some());
+    let has_keywords = |app: &mut Harness| {
+        app.turn_until_colored();
+        let screen = app.screen();
+        let color = |(y, x)| screen.cell(y, x).filter(|cell| cell.fgcolor() != vt100::Color::Default);
+        let is_keyword = |at: (u16, u16)| {
+            let letters = [at, (at.0, at.1 + 1)].map(|at| color(at).map_or("", vt100::Cell::contents));
+            letters == ["f", "n"]
+        };
+        let found = (0..SIZE.1).filter(|y| (0..SIZE.0).any(|x| is_keyword((*y, x)))).count();
+        assert_eq!(found, 3, "{}", screen.contents());
+    };
+    has_keywords(&mut app);
+    app.press_at_question(b"y");
+    app.turn_until_idle();
+    has_keywords(&mut app);
+    let mut app = app.crash_and_restart();
+    has_keywords(&mut app);
+}

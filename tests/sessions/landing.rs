@@ -110,8 +110,8 @@ fn scripts_get_reviews_and_landings_as_json() {
     assert_eq!(counts.collect::<Vec<_>>(), [("one", 1), ("src/f", 1)]);
     assert_eq!(files[0]["hunks"][0]["line"], 1, "{review}");
     assert_eq!(files[0]["hunks"][0]["lines"].as_array().and_then(|lines| lines.last()), Some(&"+of the agent".into()));
-    assert!(app.get(&["review", "1"]).contains("one  new, -0 +1 lines"), "without --json it is a text");
-    assert!(!chat.screen_text().contains("-0 +1"), "what a script asks for is not shown here");
+    assert!(app.get(&["review", "1"]).contains("one  new, +1 -0 lines"), "without --json it is a text");
+    assert!(!chat.screen_text().contains("+1 -0"), "what a script asks for is not shown here");
 
     let landed = json(&app.get(&["land", "1", "--only-committed", "--json"]));
     assert_eq!((&landed["agent"], &landed["landed"]), (&"agent 1".into(), &true.into()), "{landed}");

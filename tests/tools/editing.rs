@@ -35,11 +35,11 @@ fn one_occurrence_is_replaced_and_mode_and_other_content_stay() {
     fs::set_permissions(workspace.path("f"), fs::Permissions::from_mode(0o750)).unwrap();
     read(&workspace, "f");
     let call = workspace.prepare("edit_file", &edit("f", "b\n", "B\nB\n")).unwrap();
-    assert_eq!(call.question.title, "edit_file: f (-1 +2 lines)");
+    assert_eq!(call.question.title, "edit_file: f (+2 -1 lines)");
     let path = workspace.path("f").display().to_string();
     assert_eq!(
         call.question.detail,
-        [&format!("{path}: -1 +2 lines"), "@@ -1,3 +1,4 @@", " a", "-b", "+B", "+B", " c"]
+        [&format!("{path}: +2 -1 lines"), "@@ -1,3 +1,4 @@", " a", "-b", "+B", "+B", " c"]
     );
     let result = workspace.run("edit_file", &edit("f", "b\n", "B\nB\n"));
     let edited = "edited f (1 replacement)\n@@ -1,3 +1,4 @@\n a\n-b\n+B\n+B\n c";

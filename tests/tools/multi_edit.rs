@@ -23,7 +23,7 @@ fn edits_are_made_in_order_in_the_result_of_those_before() {
     let workspace = workspace_with("a\nb\nc\nd\n");
     let edits = multi("f", &[("a\n", "A\nA2\n"), ("A2", "A3"), ("d", "D")]);
     let call = workspace.prepare("multi_edit", &edits).unwrap();
-    assert_eq!(call.question.title, "multi_edit: f (-2 +3 lines)");
+    assert_eq!(call.question.title, "multi_edit: f (+3 -2 lines)");
     assert_eq!(call.question.detail[1..], ["@@ -1,4 +1,5 @@", "-a", "+A", "+A3", " b", " c", "-d", "+D"]);
     let result = workspace.run("multi_edit", &edits);
     assert!(result.content.starts_with("edited f (3 replacements)\n@@ -1,4 +1,5 @@\n-a\n+A"), "{}", result.content);

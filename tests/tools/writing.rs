@@ -149,8 +149,8 @@ fn the_user_is_shown_the_path_and_the_change() {
     assert_eq!(new.detail, [&format!("{path}: new, 2 lines, 4 bytes"), "+a", "+b"]);
     fs::write(workspace.path("f"), "a\nc\n").unwrap();
     let changed = question("a\nb\n");
-    assert_eq!(changed.title, "write_file: f (-1 +1 lines)");
-    assert_eq!(changed.detail, [&format!("{path}: -1 +1 lines"), "@@ -1,2 +1,2 @@", " a", "-c", "+b"]);
+    assert_eq!(changed.title, "write_file: f (+1 -1 lines)");
+    assert_eq!(changed.detail, [&format!("{path}: +1 -1 lines"), "@@ -1,2 +1,2 @@", " a", "-c", "+b"]);
     assert_eq!(question("a\nc\n").title, "write_file: f (unchanged)");
     fs::write(workspace.path("f"), b"\xff\xfe").unwrap();
     assert_eq!(

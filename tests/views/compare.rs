@@ -263,7 +263,7 @@ fn two_answers_are_shown_as_a_diff() {
     let peer = Peer::start();
     let mut app = answered(&peer);
     app.type_bytes(b"dac");
-    assert_shows(&mut app, "a and c: -1 +1 lines");
+    assert_shows(&mut app, "a and c: +1 -1 lines");
     assert_shows(&mut app, "-Use one.");
     assert_shows(&mut app, "+Use three.");
     app.type_bytes(b"a");

@@ -137,7 +137,7 @@ fn files_are_brought_back_to_before_a_message_and_compared_between_two() {
     assert_shows(&mut app, "comparing from");
     mark(&mut app, "read_file");
     app.type_bytes(b"c");
-    assert_shows(&mut app, "/cart  -1 +1 lines");
+    assert_shows(&mut app, "/cart  +1 -1 lines");
     assert_shows(&mut app, "+two");
     assert!(!app.screen_text().contains("+three"), "{}", app.screen_text());
     app.escape();

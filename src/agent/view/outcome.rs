@@ -1,8 +1,11 @@
 //! The result of a tool call, for a reader: a note beside the call, and its output below.
 
+use std::path::Path;
+
 use crate::agent::work::DENIED;
 use crate::base::text;
-use crate::domain::diff;
+use crate::domain::call_title::path_in;
+use crate::domain::diff::{self, language_of};
 use crate::domain::frame::{Style, StyledLine};
 use crate::domain::scrollback::{Outcome, Shown};
 use crate::domain::todo::{Todo, TodoItem, TodoStatus};
@@ -25,8 +28,8 @@ const TODO_LINES: u32 = 30;
 /// The tool whose result is a list of tasks.
 pub(super) const TODO: &str = "todo";
 
-/// What a reader sees of the result. `written` is the content of a file that the call wrote.
-pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome {
+/// What a reader sees of the result of a call, which may have changed a file.
+pub(super) fn outcome(result: &ToolResult, file: Option<&FileCall>) -> Outcome {
     let content = result.readable_text();
     let content = content.trim_end();
     if let Some(reason) = content.strip_prefix(DENIED).filter(|_| result.is_error) {
@@ -36,11 +39,11 @@ pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome
         return checklist(&Todo::parse(content));
     }
     let diff = if result.is_error { None } else { diff_of(content) };
-    let created = written.filter(|_| !result.is_error && content.starts_with("created "));
+    let created = file.filter(|_| !result.is_error && content.starts_with("created ")).and_then(FileCall::written);
     let is_diff = diff.is_some() || created.is_some();
     let is_command = COMMANDS.contains(&result.name.as_str());
     let text = || if is_command { plain_end(content) } else { plain(content) };
-    let output = diff.or_else(|| created.map(Written::lines)).unwrap_or_else(text);
+    let output = diff.or(created).unwrap_or_else(text);
     let lines = if content == "[no output]" { 0 } else { content.lines().count() };
     let is_short_error = result.is_error && lines <= SHORT_ERROR_LINES as usize && !content.ends_with(']');
     let note = match (result.is_error, is_diff) {
@@ -62,7 +65,8 @@ pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome
         () => Shown::Last(DONE_LINES),
     };
     let output = if lines == 0 { Vec::new() } else { output };
-    Outcome { is_error: result.is_error, note: format!("{note}{time}"), output, shown }
+    let diff_of = file.filter(|_| is_diff).map(|file| file.language.clone());
+    Outcome { is_error: result.is_error, note: format!("{note}{time}"), output, diff_of, shown }
 }
 
 /// A list of tasks, which is shown whole.
@@ -77,13 +81,13 @@ fn checklist(todo: &Todo) -> Outcome {
     };
     let output: Vec<StyledLine> = todo.0.iter().map(line).collect();
     let shown = Shown::First(TODO_LINES);
-    Outcome { is_error: false, note: String::new(), output, shown }
+    Outcome { output, shown, ..Outcome::default() }
 }
 
 /// The person has refused the call, with or without a reason.
 fn denial(reason: &str) -> Outcome {
     let output = if reason.is_empty() { Vec::new() } else { plain(reason) };
-    Outcome { is_error: true, note: "denied".into(), shown: Shown::First(u32::MAX), output }
+    Outcome { is_error: true, note: "denied".into(), output, shown: Shown::First(u32::MAX), ..Outcome::default() }
 }
 
 /// Why it failed: commands end with that in brackets.
@@ -135,33 +139,37 @@ fn diff_of(content: &str) -> Option<Vec<StyledLine>> {
     (!lines.is_empty()).then_some(lines)
 }
 
-/// The content that a call writes to a file, until its result is known.
+/// A call that changes a file, until its result is known.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct FileCall {
     pub call: String,
-    /// As many lines as are shown.
-    lines: Vec<String>,
-    left: usize,
+    language: Box<str>,
+    /// What it writes: as many lines as are shown, each as an added one, and how many more there are.
+    written: Option<(Vec<String>, usize)>,
 }
 
-impl Written {
+impl FileCall {
     /// From the arguments of a call.
     pub fn of(call: &str, name: &str, arguments: &str) -> Option<Self> {
-        if name != "write_file" {
+        if !["write_file", "edit_file", "multi_edit"].contains(&name) {
             return None;
         }
         let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
-        let content = ["content", "text", "contents"].iter().find_map(|key| arguments.get(key)?.as_str())?;
-        let lines: Vec<String> = first_lines(content.lines()).into_iter().map(str::to_owned).collect();
-        let left = content.lines().count() - lines.len();
-        Some(Self { call: call.to_owned(), lines, left })
+        let language = path_in(&arguments).map(|path| language_of(Path::new(path))).unwrap_or_default();
+        let content = ["content", "text", "contents"].iter().find_map(|key| arguments.get(key)?.as_str());
+        let written = content.filter(|_| name == "write_file").map(|content| {
+            let lines: Vec<String> = first_lines(content.lines()).into_iter().map(|line| format!("+{line}")).collect();
+            let left = content.lines().count() - lines.len();
+            (lines, left)
+        });
+        Some(Self { call: call.to_owned(), language, written })
     }
 
-    fn lines(&self) -> Vec<StyledLine> {
-        let added: Vec<String> = self.lines.iter().map(|line| format!("+{line}")).collect();
+    fn written(&self) -> Option<Vec<StyledLine>> {
+        let (added, left) = self.written.as_ref()?;
         let mut lines = diff::draw(added.iter().map(String::as_str));
-        lines.extend((self.left > 0).then(|| more_lines(self.left)));
-        lines
+        lines.extend((*left > 0).then(|| more_lines(*left)));
+        Some(lines)
     }
 }
 
@@ -227,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_new_file_is_shown_as_added_lines() {
-        let written = Written::of("c", "write_file", r#"{"file_path": "f", "content": "a\nb\n"}"#).unwrap();
+        let written = FileCall::of("c", "write_file", r#"{"file_path": "f", "content": "a\nb\n"}"#).unwrap();
         let result = ToolResult {
             call_id: "c".into(),
             name: "write_file".into(),
@@ -236,6 +244,6 @@ mod tests {
             duration: Duration::ZERO,
         };
         assert_eq!(texts(&outcome(&result, Some(&written))), ["   1 +a", "   2 +b"]);
-        assert!(Written::of("c", "bash", "{}").is_none());
+        assert!(FileCall::of("c", "bash", "{}").is_none());
     }
 }

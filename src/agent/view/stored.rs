@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Note, Speaker, Used, Written, show, show_result, speak, turn_end};
+use super::{FileCall, Note, Speaker, Used, show, show_result, speak, turn_end};
 use crate::base::id::MessageId;
 use crate::domain::chunk::Chunk;
 use crate::domain::message::{Body, Message};
@@ -14,7 +14,7 @@ struct Turn {
     started_at: Option<i64>,
     ended_at: i64,
     used: Used,
-    written: Vec<Written>,
+    file_calls: Vec<FileCall>,
 }
 
 impl Turn {
@@ -95,11 +95,11 @@ pub(super) fn add_missing(scrollback: &mut Scrollback, notes: &mut VecDeque<Note
 fn add(scrollback: &mut Scrollback, chunk: &Chunk, turn: &mut Turn) {
     match chunk {
         Chunk::Usage(usage) => turn.used.add(usage),
-        Chunk::ToolCall { id, name, arguments, .. } => turn.written.extend(Written::of(id, name, arguments)),
+        Chunk::ToolCall { id, name, arguments, .. } => turn.file_calls.extend(FileCall::of(id, name, arguments)),
         Chunk::ToolResult(result) => {
-            let at = turn.written.iter().position(|written| written.call == result.call_id);
-            let written = at.map(|at| turn.written.swap_remove(at));
-            return show_result(scrollback, result, written.as_ref());
+            let at = turn.file_calls.iter().position(|file| file.call == result.call_id);
+            let file = at.map(|at| turn.file_calls.swap_remove(at));
+            return show_result(scrollback, result, file.as_ref());
         }
         _ => {}
     }

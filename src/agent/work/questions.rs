@@ -11,6 +11,7 @@ use crate::base::clock::Moment;
 use crate::base::text::{self, hex};
 use crate::domain::change::Decision;
 use crate::domain::chunk::Chunk;
+use crate::domain::diff::DiffColors;
 use crate::domain::frame::StyledLine;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::tools::{self, Question, Run};
@@ -30,6 +31,8 @@ pub struct PendingQuestion {
     pub question: Question,
     /// Its detail as it is drawn.
     pub lines: Vec<StyledLine>,
+    /// Of the code in its diffs.
+    pub colors: Vec<DiffColors>,
     pub tool: String,
     pub since: Moment,
     /// An earlier process asked it before.
@@ -95,8 +98,9 @@ impl Agent {
             _ => None,
         };
         self.emit(&Chunk::Question { number, title, detail });
-        let (lines, since) = (question.lines(), context.now);
-        let pending = PendingQuestion { number, question, lines, tool, since, is_restored, editable, call: at };
+        let (colors, since) = (question.diff_colors(), context.now);
+        let lines = question.lines(&colors);
+        let pending = PendingQuestion { number, question, lines, colors, tool, since, is_restored, editable, call: at };
         self.work.question = Some(pending);
         self.enter(State::AwaitingApproval, context);
         let results = self.work.take_unstored();

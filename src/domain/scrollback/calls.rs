@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::code::Code;
 use super::fold::{Fold, Shown};
 use super::form::{Form, Mark, Shape};
 use super::writer::Writer;
@@ -29,6 +30,8 @@ pub struct Outcome {
     /// The text at the right of the call.
     pub note: String,
     pub output: Vec<StyledLine>,
+    /// It is a diff of code in this language.
+    pub diff_of: Option<Box<str>>,
     /// Lines of a folded output that stay visible.
     pub shown: Shown,
 }
@@ -116,11 +119,13 @@ impl Scrollback {
 
     fn insert_output(&mut self, first: i64, outcome: &Outcome) {
         let after = self.lines.split_off(first);
+        let code = outcome.diff_of.as_deref().map(Code::of_diff);
         let mut out = Writer::new(&mut self.lines, LineKind::ToolOutput, Start::Block);
         for line in &outcome.output {
             let prefix = text::sanitise(&line.prefix);
-            let form = || Rc::new(Form::new(&prefix, &" ".repeat(text::width(&prefix)), Shape::Text).only_drawn());
-            out.begin((!prefix.is_empty()).then(form));
+            let rest = " ".repeat(text::width(&prefix));
+            let form = || Rc::new(Form::new(&prefix, &rest, Shape::Text).of_code(code.clone()));
+            out.begin((!prefix.is_empty() || code.is_some()).then(form));
             line.parts.iter().for_each(|(part, style)| out.text(&text::sanitise(&part.replace('\n', " ")), *style));
         }
         let added = i64::try_from(out.added()).unwrap_or(0);

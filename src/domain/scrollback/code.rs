@@ -13,10 +13,15 @@ pub const LINE_BYTES: usize = 2 * 1024;
 /// The lines of a block that have colours.
 pub const LINES: usize = 2_000;
 
+/// Before the lines of a diff.
+const SIGNS: [char; 3] = [' ', '-', '+'];
+
 /// A block of code in one language. All of its lines refer to it.
 #[derive(Debug)]
 pub struct Code {
     pub language: Box<str>,
+    /// Its lines are those of a diff: each begins with a sign, and has other styles too.
+    is_diff: bool,
     /// Its id where the colours are computed; set there.
     pub id: Cell<Option<u64>>,
     /// The number that its first line had when it was needed last.
@@ -39,8 +44,18 @@ impl Eq for Code {}
 
 impl Code {
     pub fn new(language: &str) -> Rc<Self> {
+        Self::of(language, false)
+    }
+
+    /// The lines of a diff.
+    pub fn of_diff(language: &str) -> Rc<Self> {
+        Self::of(language, true)
+    }
+
+    fn of(language: &str, is_diff: bool) -> Rc<Self> {
         Rc::new(Self {
             language: language.into(),
+            is_diff,
             id: Cell::default(),
             first: Cell::default(),
             taken: Cell::default(),
@@ -100,7 +115,7 @@ fn pack_colors(parts: &[(Range<usize>, Color)]) -> Colors {
 }
 
 /// Lines of a code block that need colours. Lines that have none are empty.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeLines {
     pub code: Rc<Code>,
     /// The index of the first of them in the block.
@@ -127,7 +142,8 @@ impl Scrollback {
         let is_colored = |line: &Line<'_>| line.text.len() <= LINE_BYTES && line.start != Start::Rest;
         let text = |number| {
             let line = self.lines.get(number).filter(|line| code_of(*line) == Some(code))?;
-            Some(if is_colored(&line) { line.text.to_owned() } else { String::new() })
+            let code_text = if code.is_diff { line.text.strip_prefix(SIGNS).unwrap_or_default() } else { line.text };
+            Some(if is_colored(&line) { code_text.to_owned() } else { String::new() })
         };
         let from = begin + i64::try_from(first).unwrap_or(0);
         let lines: Vec<String> = (from..self.complete_end()).take(LINES - first).map_while(text).collect();
@@ -156,8 +172,30 @@ impl Scrollback {
     pub(super) fn code_styles(&self, number: i64, line: &Line<'_>) -> Vec<(Range<usize>, Style)> {
         let Some(code) = code_of(*line).filter(|code| !code.colors.borrow().is_empty()) else { return Vec::new() };
         let index = usize::try_from(number - self.first_line_of(number, code)).unwrap_or(usize::MAX);
-        code.parts(index, line.text.len()).into_iter().map(|(range, color)| (range, Style::color(color))).collect()
+        if !code.is_diff {
+            let parts = code.parts(index, line.text.len()).into_iter();
+            return parts.map(|(range, color)| (range, Style::color(color))).collect();
+        }
+        let parts = code.parts(index, line.text.len().saturating_sub(1)).into_iter();
+        with_colors(line, &parts.map(|(range, color)| (range.start + 1..range.end + 1, color)).collect::<Vec<_>>())
     }
+}
+
+/// The styles of a line, in which these parts have the colours of code.
+fn with_colors(line: &Line<'_>, colors: &[(Range<usize>, Color)]) -> Vec<(Range<usize>, Style)> {
+    let styles: Vec<(Range<usize>, Style)> = line.styles().collect();
+    let ends = styles.iter().map(|(range, _)| range).chain(colors.iter().map(|(range, _)| range));
+    let mut ends: Vec<usize> = ends.flat_map(|range| [range.start, range.end]).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let part = |ends: &[usize]| {
+        let (begin, end) = (ends[0], ends[1]);
+        let style =
+            styles.iter().find(|(range, _)| range.contains(&begin)).map(|(_, style)| *style).unwrap_or_default();
+        let color = colors.iter().find(|(range, _)| range.contains(&begin)).map_or(style.color, |(_, color)| *color);
+        (begin..end, Style { color, ..style })
+    };
+    ends.windows(2).map(part).filter(|(_, style)| *style != Style::default()).collect()
 }
 
 fn code_of(line: Line<'_>) -> Option<&Rc<Code>> {

@@ -268,7 +268,7 @@ fn a_line_that_grows_while_it_is_looked_at_wraps_as_one_that_came_whole() {
 
 fn outcome(lines: usize, shown: u32) -> Outcome {
     let output = (0..lines).map(|n| StyledLine::of(format!("out {n}"), Style::default())).collect();
-    Outcome { is_error: false, note: "ok".into(), output, shown: Shown::First(shown) }
+    Outcome { note: "ok".into(), output, shown: Shown::First(shown), ..Outcome::default() }
 }
 
 #[test]

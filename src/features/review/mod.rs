@@ -1,6 +1,5 @@
 //! What an agent has changed, to be read, commented and landed: `/diff`, `/review-changes`, Alt+R.
 
-mod colors;
 mod paint;
 mod view;
 

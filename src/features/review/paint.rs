@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use super::colors::Colors;
 use super::view::{Comment, ReviewView, place};
 use crate::base::text;
-use crate::domain::diff::{FileDiff, draw_code, heading_of};
+use crate::domain::diff::{DiffColors, FileDiff, draw_code, heading_of, line_counts};
 use crate::domain::frame::{Color, Row, Style, StyledLine};
 use crate::repl::core::Core;
 use crate::repl::terminals::views::Pane;
@@ -19,6 +18,8 @@ const BETWEEN: &str = " │ ";
 /// Beside the rows of the hunk that keys are about, and beside others.
 const MARK: &str = "▌";
 const NO_MARK: &str = " ";
+/// Beside the first row of a hunk that Space has marked.
+const PICKED: &str = "•";
 
 /// The rows of the file that is shown, for a width of the screen.
 #[derive(Default)]
@@ -41,10 +42,10 @@ impl ReviewView {
         let room = columns - self.list_columns(columns);
         let (at, shown) = (self.files.at(), self.layout.of.map(|(file, ..)| file));
         if let Some(file) = self.files.marked().filter(|_| shown != Some(at)) {
-            let known = self.colors.take().filter(|known| known.are_of(file));
-            self.colors = known.or_else(|| Some(Colors::of(file)));
+            let known = self.colors.take().filter(|known| known.are_of(&file.path, &file.lines));
+            self.colors = known.or_else(|| Some(DiffColors::of(&file.path, &file.lines)));
         }
-        let count = self.colors.as_ref().map_or(0, Colors::count);
+        let count = self.colors.as_ref().map_or(0, DiffColors::count);
         let of = Some((at, room, count));
         self.layout.height = height;
         if self.layout.of != of {
@@ -100,7 +101,8 @@ impl ReviewView {
         let notes = self.notes(columns);
         let room = pane.room().saturating_sub(notes.len());
         let files = self.files.rows(room, |_| Row::default(), |file, is_marked| self.file_row(file, is_marked, list));
-        let marked = self.layout.hunks.get(self.hunk).cloned().unwrap_or(0..0);
+        let here = self.layout.hunks.get(self.hunk).cloned().unwrap_or(0..0);
+        let picked = self.picked_rows();
         for at in 0..room {
             let mut row = Row::default();
             if list > 0 {
@@ -110,13 +112,25 @@ impl ReviewView {
                 row.push(BETWEEN, Style::DIM);
             }
             let number = self.top + at;
-            row.push(if marked.contains(&number) { MARK } else { NO_MARK }, Style::color(Color::Activity));
+            let (mark, color) = match here.contains(&number) {
+                _ if picked.contains(&number) => (PICKED, Color::Attention),
+                true => (MARK, Color::Activity),
+                false => (NO_MARK, Color::Activity),
+            };
+            row.push(mark, Style::color(color));
             let spans = self.layout.rows.get(number).map(|row| row.spans.clone()).unwrap_or_default();
             spans.into_iter().for_each(|span| row.push(span.text, span.style));
             pane.rows.push(row);
         }
         pane.rows.extend(notes);
         pane
+    }
+
+    /// The first rows of the hunks of this file that are marked.
+    fn picked_rows(&self) -> Vec<usize> {
+        let Some(file) = self.files.marked() else { return Vec::new() };
+        let hunks = file.hunks().into_iter().zip(&self.layout.hunks);
+        hunks.filter(|(hunk, _)| self.is_marked(file, hunk)).map(|(_, rows)| rows.start).collect()
     }
 
     /// Which agent, where it works and how much has changed.
@@ -130,7 +144,10 @@ impl ReviewView {
         if !self.files.is_empty() {
             let sum = |count: fn(&FileDiff) -> usize| self.files.iter().map(count).sum::<usize>();
             let files = text::counted(self.files.len(), "file", "files");
-            parts.push(format!("{files} -{} +{}", sum(|file| file.removed), sum(|file| file.added)));
+            parts.push(format!("{files} {}", line_counts(sum(|file| file.added), sum(|file| file.removed))));
+        }
+        if !self.marked.is_empty() {
+            parts.push(format!("{} marked", text::counted(self.marked.len(), "hunk", "hunks")));
         }
         if !self.comments.is_empty() {
             parts.push(text::counted(self.comments.len(), "comment", "comments"));
@@ -142,7 +159,7 @@ impl ReviewView {
     }
 
     fn hints(&self) -> &'static str {
-        "j k hunk  J K file  c comment  s send  x revert  l land  A land all  m merge  D discard  [ ] agent  Esc back"
+        "j k hunk  J K file  Space mark  c comment  s send  x revert  l land  A land all  m merge  D discard  [ ] agent  Esc back"
     }
 
     /// The marked file and hunk.
@@ -161,7 +178,11 @@ impl ReviewView {
         let columns = list.saturating_sub(text::width(BETWEEN));
         let counts = short_counts(file);
         let comments = self.comments.iter().filter(|comment| comment.path == file.path).count();
-        let mark = if comments > 0 { "✎" } else { " " };
+        let mark = match self.marked.iter().any(|(path, _)| *path == file.path) {
+            _ if comments > 0 => "✎",
+            true => PICKED,
+            false => " ",
+        };
         let room = columns.saturating_sub(text::width(&counts) + 4);
         let path = shortened_path(&file.path.to_string_lossy(), room);
         let style = if is_marked { Style::BOLD } else { Style::default() };
@@ -170,9 +191,9 @@ impl ReviewView {
         row.push(mark, Style::color(Color::Attention));
         row.push(" ", Style::default());
         match counts.split_once(' ').filter(|_| !file.lines.is_empty()) {
-            Some((removed, added)) => {
-                row.push(removed, Style::color(Color::Removed));
-                row.push(format!(" {added}"), Style::color(Color::Added));
+            Some((added, removed)) => {
+                row.push(added, Style::color(Color::Added));
+                row.push(format!(" {removed}"), Style::color(Color::Removed));
             }
             None => row.push(counts, Style::DIM),
         }
@@ -200,11 +221,11 @@ impl ReviewView {
     }
 }
 
-/// `-1 +2`, or what has happened to a file without lines.
+/// `+2 -1`, or what has happened to a file without lines.
 fn short_counts(file: &FileDiff) -> String {
     match file.lines.is_empty() {
         true => file.about.split(' ').next().unwrap_or_default().to_owned(),
-        false => format!("-{} +{}", file.removed, file.added),
+        false => line_counts(file.added, file.removed),
     }
 }
 
@@ -224,8 +245,8 @@ fn shortened_path(path: &str, columns: usize) -> String {
 }
 
 /// The rows of a file, and those of each of its hunks.
-fn rows_of(file: &FileDiff, colors: Option<&Colors>, columns: usize) -> (Vec<Row>, Vec<Range<usize>>) {
-    let colors = colors.map_or_else(|| vec![Vec::new(); file.lines.len()], |colors| colors.of_lines(file));
+fn rows_of(file: &FileDiff, colors: Option<&DiffColors>, columns: usize) -> (Vec<Row>, Vec<Range<usize>>) {
+    let colors = colors.map_or_else(|| vec![Vec::new(); file.lines.len()], |colors| colors.of_lines(&file.lines));
     let room = columns.saturating_sub(text::width(MARK)).max(1);
     let (mut rows, mut hunks) = (Vec::new(), Vec::new());
     for (number, lines) in file.hunks().into_iter().enumerate() {

@@ -7,12 +7,11 @@ use std::hash::{DefaultHasher, Hash as _};
 use std::ops::Range;
 use std::path::PathBuf;
 
-use super::colors::Colors;
 use super::paint::Layout;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::job::JobThread;
 use crate::domain::change::{Change, FileJob, ViewName};
-use crate::domain::diff::FileDiff;
+use crate::domain::diff::{DiffColors, FileDiff, FileHunks};
 use crate::domain::file_change::{LandMany, LandMethod, LandRequest};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::scrollback::CodeLines;
@@ -37,7 +36,9 @@ pub(super) struct ReviewView {
     pub top: usize,
     pub layout: Layout,
     /// Of the marked file.
-    pub colors: Option<Colors>,
+    pub colors: Option<DiffColors>,
+    /// Hunks that `x` and `c` are about instead of that one, with the path of their file.
+    pub marked: Vec<(PathBuf, Vec<String>)>,
     pub comments: Vec<Comment>,
     /// What the text that is typed is for.
     asked: Option<Asked>,
@@ -74,8 +75,8 @@ impl Comment {
 }
 
 enum Asked {
-    /// A comment, which has no text yet.
-    Comment(Comment),
+    /// One comment for each hunk, without a text yet.
+    Comments(Vec<Comment>),
     Land,
 }
 
@@ -91,6 +92,7 @@ impl ReviewView {
             top: 0,
             layout: Layout::default(),
             colors: None,
+            marked: Vec::new(),
             comments: Vec::new(),
             asked: None,
             discards: false,
@@ -124,6 +126,11 @@ impl ReviewView {
             files.append(&mut changes.elsewhere);
         }
         self.files.replace(files, |one, other| one.path == other.path);
+        let files = &self.files;
+        self.marked.retain(|(path, lines)| {
+            let file = files.iter().find(|file| file.path == *path);
+            file.is_some_and(|file| file.hunks().into_iter().any(|hunk| file.lines[hunk] == lines[..]))
+        });
         self.changes = Some(changes);
         self.layout = Layout::default();
     }
@@ -185,19 +192,64 @@ impl ReviewView {
         }
     }
 
+    /// Whether Space has marked this hunk.
+    pub fn is_marked(&self, file: &FileDiff, hunk: &Range<usize>) -> bool {
+        self.marked.iter().any(|(path, lines)| *path == file.path && file.lines[hunk.clone()] == lines[..])
+    }
+
+    /// Marks the hunk, or takes the mark away, and goes to the next one.
+    fn mark_hunk(&mut self) {
+        let Some(hunk) = self.hunks().get(self.hunk).cloned() else { return };
+        self.mark(&[hunk]);
+        self.next_hunk();
+    }
+
+    /// Marks hunks of the file; if all of them are, takes the marks away.
+    fn mark(&mut self, hunks: &[Range<usize>]) {
+        let Some(file) = self.file() else { return };
+        let is_all = hunks.iter().all(|hunk| self.is_marked(file, hunk));
+        let picked: Vec<_> = hunks.iter().map(|hunk| (file.path.clone(), file.lines[hunk.clone()].to_vec())).collect();
+        self.marked.retain(|marked| !picked.contains(marked));
+        if !is_all {
+            self.marked.extend(picked);
+        }
+    }
+
+    /// The files with the hunks that `x` and `c` are about: the marked ones, or the one at which the view is.
+    fn picked(&self) -> Vec<(&FileDiff, Vec<usize>)> {
+        if self.marked.is_empty() {
+            let here = self.file().filter(|file| !file.lines.is_empty());
+            return here.map(|file| (file, vec![self.hunk])).into_iter().collect();
+        }
+        let marked = |file: &FileDiff| {
+            let hunks = file.hunks().into_iter().enumerate();
+            hunks.filter(|(_, hunk)| self.is_marked(file, hunk)).map(|(at, _)| at).collect::<Vec<usize>>()
+        };
+        self.files.iter().map(|file| (file, marked(file))).filter(|(_, hunks)| !hunks.is_empty()).collect()
+    }
+
     /// A comment is about what was on the screen when it was begun.
     fn begin_comment(&mut self) -> ViewAct {
-        let (hunks, hunk) = (self.hunks(), self.hunk);
-        let Some((file, lines)) = self.file().zip(hunks.get(hunk)) else { return ViewAct::Done };
-        let title = format!("comment on {} (Enter adds it, Esc cancels)", place(file, &hunks, hunk));
-        let comment = Comment {
-            path: file.path.clone(),
-            line: file.first_changed(lines),
-            lines: file.lines[lines.clone()].to_vec(),
-            text: String::new(),
+        let picked = self.picked();
+        let comment = |(file, hunks): &(&FileDiff, Vec<usize>)| {
+            let all = file.hunks();
+            let lines = hunks.iter().filter_map(|hunk| all.get(*hunk));
+            let comment = |lines: &Range<usize>| Comment {
+                path: file.path.clone(),
+                line: file.first_changed(lines),
+                lines: file.lines[lines.clone()].to_vec(),
+                text: String::new(),
+            };
+            lines.map(comment).collect::<Vec<Comment>>()
         };
-        self.asked = Some(Asked::Comment(comment));
-        ViewAct::Ask { title, text: String::new() }
+        let comments: Vec<Comment> = picked.iter().flat_map(comment).collect();
+        let place = match &comments[..] {
+            [] => return ViewAct::Done,
+            [Comment { path, line, .. }] => format!("{}:{line}", path.display()),
+            comments => format!("{} hunks", comments.len()),
+        };
+        self.asked = Some(Asked::Comments(comments));
+        ViewAct::Ask { title: format!("comment on {place} (Enter adds it, Esc cancels)"), text: String::new() }
     }
 
     /// All comments as one message to the agent.
@@ -269,16 +321,22 @@ impl ReviewView {
         }
     }
 
-    fn revert_hunk(&self) -> ViewAct {
-        let Some(file) = self.file().filter(|file| !file.lines.is_empty()) else {
+    fn revert_hunks(&self) -> ViewAct {
+        let picked = self.picked();
+        if picked.is_empty() {
             return ViewAct::Notice("this file has no hunk to revert; J and K show other files");
-        };
+        }
         if self.drawn.get() != self.revision {
             return ViewAct::Notice("the changes were read again: look at the hunk, then press x");
         }
         let root = self.changes.as_ref().and_then(|changes| changes.as_ref().ok()?.root.clone());
-        let path = root.map_or_else(|| file.path.clone(), |root| root.join(&file.path));
-        let change = FileJob::RevertHunk { agent: self.agent, path, file: Box::new(file.clone()), hunk: self.hunk };
+        let root = root.unwrap_or_default();
+        let hunks = picked.into_iter().map(|(file, hunks)| FileHunks {
+            path: root.join(&file.path),
+            file: file.clone(),
+            hunks,
+        });
+        let change = FileJob::RevertHunks { agent: self.agent, hunks: hunks.collect() };
         ViewAct::Changes(vec![(self.agent, Change::Files(change))])
     }
 
@@ -337,8 +395,8 @@ impl ViewContent for ReviewView {
     }
 
     fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
-        (self.agent, self.revision, self.is_reading(), self.comments.len()).hash(hash);
-        self.colors.as_ref().map(Colors::count).hash(hash);
+        (self.agent, self.revision, self.is_reading(), self.comments.len(), self.marked.len()).hash(hash);
+        self.colors.as_ref().map(DiffColors::count).hash(hash);
         core.agent(self.agent).map(|agent| agent.status().name()).hash(hash);
     }
 
@@ -365,7 +423,9 @@ impl ViewContent for ReviewView {
             KeyCode::Char('K') | KeyCode::BackTab => self.go_to_file(-1),
             KeyCode::Down => self.scroll(1),
             KeyCode::Up => self.scroll(-1),
-            KeyCode::PageDown | KeyCode::Char(' ') => self.scroll(page),
+            KeyCode::Char(' ') => self.mark_hunk(),
+            KeyCode::Char('f') => self.mark(&self.hunks()),
+            KeyCode::PageDown => self.scroll(page),
             KeyCode::PageUp => self.scroll(-page),
             KeyCode::Home => self.scroll(isize::MIN / 2),
             KeyCode::End => self.scroll(isize::MAX / 2),
@@ -375,7 +435,7 @@ impl ViewContent for ReviewView {
             KeyCode::Char('l') => return self.begin_landing(core),
             KeyCode::Char('A') => return self.land_all(core, lands_all),
             KeyCode::Char('m') => return self.merge(core),
-            KeyCode::Char('x') => return self.revert_hunk(),
+            KeyCode::Char('x') => return self.revert_hunks(),
             KeyCode::Char('D') => return self.discard(discards),
             KeyCode::Char(']') => return self.go_to_agent(true),
             KeyCode::Char('[') => return self.go_to_agent(false),
@@ -385,15 +445,17 @@ impl ViewContent for ReviewView {
     }
 
     fn take_uncoloured(&mut self) -> Vec<CodeLines> {
-        self.colors.as_mut().map(Colors::take_uncoloured).unwrap_or_default()
+        self.colors.as_ref().map(DiffColors::take_uncoloured).unwrap_or_default()
     }
 
     fn on_text(&mut self, _: &Core, text: String) -> ViewAct {
         match self.asked.take() {
-            Some(Asked::Comment(comment)) if !text.trim().is_empty() => {
-                self.comments.push(Comment { text: text.trim().to_owned(), ..comment });
+            Some(Asked::Comments(comments)) if !text.trim().is_empty() => {
+                let text = text.trim();
+                self.comments.extend(comments.into_iter().map(|comment| Comment { text: text.to_owned(), ..comment }));
+                self.marked.clear();
             }
-            Some(Asked::Comment(_)) => {}
+            Some(Asked::Comments(_)) => {}
             Some(Asked::Land) => return self.land(&text),
             None => {}
         }

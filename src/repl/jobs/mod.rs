@@ -88,9 +88,7 @@ impl Jobs {
             FileJob::Undo { agent, request } => self.undo(core, origin, shown_at, agent, request),
             FileJob::Land { agent, request } => self.land(core, origin, shown_at, agent, request),
             FileJob::LandMany(how) => self.land_many(core, origin, shown_at, how),
-            FileJob::RevertHunk { agent, path, file, hunk } => {
-                self.revert_hunk(core, (origin, shown_at), agent, (path, *file, hunk))
-            }
+            FileJob::RevertHunks { agent, hunks } => self.revert_hunks(core, (origin, shown_at), agent, hunks),
             FileJob::Discard(agent) => self.discard(core, origin, shown_at, agent),
             FileJob::Export { path, is_json } => self.export(core, origin, shown_at, path, is_json),
         }

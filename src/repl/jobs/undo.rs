@@ -1,11 +1,9 @@
 //! Restores files that tools of agents have changed. Files are read and written on a thread; the loop stores the
 //! result.
 
-use std::path::PathBuf;
-
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
-use crate::domain::diff::FileDiff;
+use crate::domain::diff::FileHunks;
 use crate::domain::file_change::{FileStep, UNDO, UndoRequest};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
@@ -64,13 +62,13 @@ impl Jobs {
         })
     }
 
-    /// Reverts one hunk of what an agent has changed. `/undo --redo` applies it again.
-    pub(super) fn revert_hunk(
+    /// Reverts hunks of what an agent has changed. `/undo --redo` applies them again.
+    pub(super) fn revert_hunks(
         &mut self,
         core: &mut Core,
         (origin, shown_at): (Origin, AgentId),
         agent: AgentId,
-        (path, file, hunk): (PathBuf, FileDiff, usize),
+        hunks: Vec<FileHunks>,
     ) -> Result<()> {
         core.require_idle(agent)?;
         if self.tasks.is_running(Kind::Undo, agent) {
@@ -78,14 +76,23 @@ impl Jobs {
         }
         let snapshots = file_steps::snapshots(core)?;
         let before = core.store().last_own_message(agent)?;
-        let (kept, at, step) = (snapshots.clone(), path.clone(), FileStep::new(agent, UNDO));
-        let lines = file.hunks().get(hunk).map(|lines| file.lines[lines.clone()].to_vec()).unwrap_or_default();
-        let work = move |_: &Job| snapshots::revert_hunk(&kept, step, before.0, (&at, &file), &lines);
+        let (kept, step) = (snapshots.clone(), FileStep::new(agent, UNDO));
+        let count = match hunks.iter().map(|file| file.hunks.len()).sum() {
+            1 => "one hunk".to_owned(),
+            count => format!("{count} hunks"),
+        };
+        let place = match &hunks[..] {
+            [file] => file.path.display().to_string(),
+            files => format!("{} files", files.len()),
+        };
+        let again = if count == "one hunk" { "it" } else { "them" };
+        let note = format!("reverted {count} of {place} (/undo --redo applies {again} again)");
+        let work = move |_: &Job| snapshots::revert_hunks(&kept, step, before.0, &hunks);
         self.tasks.spawn(core, (Kind::Undo, agent, None), work, move |_, core, outcome| {
             let outcome = outcome.unwrap_or_else(UndoOutcome::Failed);
             let undone = conclude(core.store(), &snapshots, before, outcome, IN_CHAT).map(|undone| {
                 file_steps::tell_model(core, agent, undone.for_model);
-                format!("reverted one hunk of {} (/undo --redo applies it again)", path.display())
+                note
             });
             report(core, origin, shown_at, "", undone);
         })

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
 use crate::base::id::{AgentId, TerminalId};
+use crate::domain::diff::DiffColors;
 use crate::domain::scrollback::{Code, CodeLines};
 use crate::repl::core::Core;
 use crate::repl::terminals::draw::text_width;
@@ -63,7 +64,13 @@ impl Terminals {
         let (agent, (columns, rows)) = (terminal.focus, terminal.size);
         let uncoloured = match (&mut terminal.input.view, core.agent(agent)) {
             (Some(view), _) => view.take_uncoloured(),
-            (None, Some(shown)) => shown.view.scrollback.take_uncoloured(reader, text_width(columns), rows),
+            (None, Some(shown)) => {
+                let mut lines = shown.view.scrollback.take_uncoloured(reader, text_width(columns), rows);
+                lines.extend(
+                    shown.question().iter().flat_map(|pending| &pending.colors).flat_map(DiffColors::take_uncoloured),
+                );
+                lines
+            }
             (None, None) => Vec::new(),
         };
         for lines in uncoloured {
@@ -79,7 +86,7 @@ impl Terminals {
     /// Shows the colours that were computed.
     pub(super) fn take_colors(&mut self, core: &mut Core) {
         for agent in self.highlights.take() {
-            core.edit(agent, |agent| agent.view.touch());
+            core.edit(agent, |agent| agent.on_colors());
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::base::text::hex;
 use crate::domain::file_change::FileState;
 
 pub use journal::{Journal, OpenStep, Recorder};
-pub use restore::{Undo, UndoOutcome, check, finish_undo, revert_hunk, undo};
+pub use restore::{Undo, UndoOutcome, check, finish_undo, revert_hunks, undo};
 pub use tree::{MOST_IN_INDEX, watch};
 
 /// The directory of all of it in the data directory.

@@ -13,7 +13,7 @@ use super::journal::Journal;
 use super::{MOST_KEPT, Snapshots, split};
 use crate::base::beneath::open_directory;
 use crate::base::clock::unix_ms;
-use crate::domain::diff::{self, FileDiff};
+use crate::domain::diff::{self, FileHunks};
 use crate::domain::file_change::{Conflict, FileChange, FileState, FileStep, Restore};
 use crate::tools::atomic_write::{make_directory, write_link, write_state};
 use crate::tools::file_access::reason;
@@ -134,14 +134,19 @@ pub fn undo(snapshots: &Snapshots, undo: Undo) -> UndoOutcome {
     }
 }
 
-/// Reverts one hunk of a change of a file, as an undo. A file that the change made is removed if nothing is left of it.
-pub fn revert_hunk(
+/// Reverts hunks of a change, as one undo.
+pub fn revert_hunks(
     snapshots: &Snapshots,
     step: FileStep,
     message: i64,
-    (path, file): (&Path, &FileDiff),
-    hunk: &[String],
+    hunks: &[FileHunks],
 ) -> Result<UndoOutcome, String> {
+    let restores = hunks.iter().map(|hunks| without_hunks(snapshots, hunks)).collect::<Result<_, String>>()?;
+    Ok(undo(snapshots, Undo { step, message, restores, conflicts: Vec::new(), skips: false }))
+}
+
+/// A file without some hunks of its change. If the change made it and nothing is left of it, it is removed.
+fn without_hunks(snapshots: &Snapshots, FileHunks { path, file, hunks }: &FileHunks) -> Result<Restore, String> {
     let shown = path.display();
     let (from, is_too_large) = snapshots.keep(path).map_err(|error| format!("{shown}: {}", reason(&error)))?;
     let (text, mode) = match &from {
@@ -151,14 +156,17 @@ pub fn revert_hunk(
         }
         _ => (None, 0),
     };
-    let text = text.ok_or_else(|| format!("{shown}: not a text file, or too large; /undo brings it back"))?;
-    let text = diff::revert_hunk(&text, hunk).map_err(|why| format!("{shown}: {why}"))?;
+    let mut text = text.ok_or_else(|| format!("{shown}: not a text file, or too large; /undo brings it back"))?;
+    let all = file.hunks();
+    // From the last to the first: the line numbers of those before stay true.
+    for lines in hunks.iter().rev().filter_map(|hunk| all.get(*hunk)) {
+        text = diff::revert_hunk(&text, &file.lines[lines.clone()]).map_err(|why| format!("{shown}: {why}"))?;
+    }
     let to = match file.is_new() && text.is_empty() {
         true => FileState::Absent,
         false => snapshots.keep_text(&text, mode).map_err(|error| reason(&error))?,
     };
-    let restores = vec![Restore { path: path.to_owned(), from, to }];
-    Ok(undo(snapshots, Undo { step, message, restores, conflicts: Vec::new(), skips: false }))
+    Ok(Restore { path: path.clone(), from, to })
 }
 
 /// Completes an undo that another process began. Returns the step, and the files that others changed meanwhile.
