@@ -543,3 +543,28 @@ fn mistakes_in_hooks_are_named() {
         assert!(shown.err.contains(expected), "{text}: {shown:?}");
     }
 }
+
+#[test]
+fn commands_that_a_trusted_project_sets_hold_for_agents_that_work_there() {
+    let home = Home::new().configure("[done]\ncommand = [\"make\", \"mine\"]").set("POLYLOGUE_MODEL", "echo");
+    let text = "[done]\ncommand = [\"make\", \"test\"]\n[worktree]\nsetup = [\"npm\", \"ci\"]\ncopy = [\".env\"]\n";
+    home.write("work/.polylogue/config.toml", text);
+    fs::create_dir_all(home.path("elsewhere")).expect("a directory");
+    let shown = |home: &Home| home.run(&["config", "show"]).out;
+    assert!(shown(&home).contains(r#"["make", "mine"]"#), "it is not trusted");
+    home.run(&["config", "trust", "--yes"]);
+    let refused = home.run(&["config", "show"]);
+    assert!(refused.err.contains("worktree.copy: a project cannot set this"), "{refused:?}");
+    home.write("work/.polylogue/config.toml", &text.replace("copy = [\".env\"]\n", ""));
+    home.run(&["config", "trust", "--yes"]);
+    let trusted = shown(&home);
+    assert!(trusted.contains(r#"["make", "test"]"#) && trusted.contains(r#"["npm", "ci"]"#), "{trusted}");
+    let mut pty = home.chat("");
+    pty.wait_for_text("? keys");
+    pty.send("/done\r");
+    pty.wait_for_text("make test checks them");
+    pty.send(format!("/env coding@{}\r", home.path("elsewhere").display()));
+    pty.wait_for_text("agent 1");
+    pty.send("/done\r");
+    pty.wait_for_text("make mine checks them");
+}

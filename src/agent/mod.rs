@@ -87,7 +87,7 @@ pub struct Identity {
 impl Agent {
     /// The command that says whether it is done, with its arguments; empty for none.
     pub fn done_command(&self, config: &Config) -> Vec<String> {
-        config.done.command_of(self.done.as_deref())
+        config.done_command(self.done.as_deref(), |project| self.inputs.environment.is_of(Some(project)))
     }
 
     /// Takes the settings of an agent that was just restored; nothing was said yet.

@@ -110,6 +110,8 @@ pub struct Config {
     pub done: DoneSettings,
     /// The worktrees that are made for agents.
     pub worktree: WorktreeSettings,
+    /// The project whose file has set the command for finished work or the one for new worktrees.
+    pub commands_of: Option<ProjectCommands>,
     /// Whether a server is asked for its models when the context of a model is unknown.
     pub looks_up_models: bool,
     /// How many agents may work at once; 0 is no limit. Others wait in order.
@@ -180,13 +182,35 @@ pub struct DoneSettings {
     pub attempts: u32,
 }
 
-impl DoneSettings {
-    /// The command of an agent for which a person has set this one: empty for none, `None` for the configured one.
-    pub(crate) fn command_of(&self, own: Option<&str>) -> Vec<String> {
-        match own {
-            None => self.command.clone(),
-            Some("") => Vec::new(),
-            Some(script) => ["sh", "-c", script].map(str::to_owned).to_vec(),
+/// A trusted project whose file has set commands, which hold for the agents that work in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectCommands {
+    pub root: PathBuf,
+    /// Those of agents elsewhere, as the user's own file has them: for finished work, and for new worktrees.
+    pub done_elsewhere: Vec<String>,
+    pub setup_elsewhere: Vec<String>,
+}
+
+impl Config {
+    /// The command that says whether an agent is done. `own` is what a person has set for it: empty for none, `None` for what
+    /// is configured. `is_in` tells whether it works in a project.
+    pub(crate) fn done_command(&self, own: Option<&str>, is_in: impl FnOnce(&PathBuf) -> bool) -> Vec<String> {
+        match (own, &self.commands_of) {
+            (Some(""), _) => Vec::new(),
+            (Some(script), _) => ["sh", "-c", script].map(str::to_owned).to_vec(),
+            (None, Some(project)) if !is_in(&project.root) => project.done_elsewhere.clone(),
+            (None, _) => self.done.command.clone(),
+        }
+    }
+
+    /// What a new worktree gets.
+    pub(crate) fn worktree_extras(&self, is_in: impl FnOnce(&PathBuf) -> bool) -> WorktreeExtras {
+        let extras = self.worktree.extras.clone();
+        match &self.commands_of {
+            Some(project) if !is_in(&project.root) => {
+                WorktreeExtras { setup: project.setup_elsewhere.clone(), ..extras }
+            }
+            _ => extras,
         }
     }
 }
@@ -294,6 +318,7 @@ impl Default for Config {
             keep_days: 0,
             done: DoneSettings::default(),
             worktree: WorktreeSettings::default(),
+            commands_of: None,
             looks_up_models: false,
             working_limit: WORKING_LIMIT,
             follows_forks: true,

@@ -463,6 +463,11 @@ impl Environments {
         repository.map(|repository| repository.join(below)).into_iter().chain([origin.clone()]).collect()
     }
 
+    /// Whether a directory is in a project, or in a worktree of it.
+    pub fn is_in(&self, directory: &Path, project: &Path) -> bool {
+        belongs(directory, &self.origins_of(directory), project)
+    }
+
     /// The worktree of ours that contains a directory.
     pub fn worktree_around(&self, directory: &Path) -> Option<PathBuf> {
         let worktrees = self.worktrees.as_ref()?;

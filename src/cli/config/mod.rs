@@ -47,7 +47,7 @@ use std::time::Duration;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
 use crate::domain::approval::Policy;
-use crate::domain::config::Config;
+use crate::domain::config::{Config, ProjectCommands};
 use crate::domain::custom::TeamFile;
 use crate::domain::endpoint::Catalog;
 use crate::domain::environment::{EnvironmentEntry, EnvironmentNames};
@@ -116,6 +116,7 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     let (mut values, sources) = resolve_settings(&user, &project, &providers, arguments, env, &mut diagnostics);
     let run = run_parameters(arguments, env, &mut diagnostics);
     diagnostics.warnings.extend(files.ignored.iter().map(|path| ignored(path)));
+    values.config.commands_of = commands_of(&values, &sources, &user, files.project.as_ref());
     values.config.trusted_instructions = files.trusted.digests();
     values.config.instructions = Some(std::mem::take(&mut files.instructions));
     let own = files.directory.as_ref().map(|directory| directory.join("agents"));
@@ -563,6 +564,31 @@ fn resolve_settings(
         }
     }
     (values, sources)
+}
+
+/// The project, if its file has set the command for finished work or the one for new worktrees.
+fn commands_of(
+    values: &Values,
+    sources: &[Source],
+    user: &Layer,
+    project: Option<&Project>,
+) -> Option<ProjectCommands> {
+    let at = |key: &str| SETTINGS.iter().position(|setting| setting.key == key);
+    let is_of_project = |at: Option<usize>| at.is_some_and(|at| matches!(sources[at], Source::Project(_)));
+    let elsewhere = |at: Option<usize>, command: &Vec<String>| {
+        let own = user.settings.iter().find(|(other, ..)| Some(*other) == at);
+        match is_of_project(at) {
+            true => own.and_then(|(_, value, _)| parse::words(value)).unwrap_or_default(),
+            false => command.clone(),
+        }
+    };
+    let (done, setup) = (at("done.command"), at("worktree.setup"));
+    let root = project.filter(|_| is_of_project(done) || is_of_project(setup))?.root.clone();
+    Some(ProjectCommands {
+        root,
+        done_elsewhere: elsewhere(done, &values.config.done.command),
+        setup_elsewhere: elsewhere(setup, &values.config.worktree.extras.setup),
+    })
 }
 
 /// All values of a setting, the one with the highest precedence last.

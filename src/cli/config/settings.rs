@@ -209,7 +209,7 @@ pub const SETTINGS: &[Setting] = &[
         files: Files::Stricter("off"),
         kind: Kind::Network(|config| &mut config.sandbox.network),
     },
-    display(
+    setting(
         "done.command",
         "Program that says whether an agent that has changed files is done, run in its directory and in the sandbox",
         Kind::Words(|config| &mut config.done.command),
@@ -219,7 +219,7 @@ pub const SETTINGS: &[Setting] = &[
         "How often its failure goes back to the agent, before you are asked",
         Kind::Count(|config| &mut config.done.attempts, 0),
     ),
-    display(
+    setting(
         "worktree.setup",
         "Program that is run once in a new worktree, in the sandbox, before its agent begins",
         Kind::Words(|config| &mut config.worktree.extras.setup),

@@ -131,13 +131,17 @@ impl Jobs {
                     continue;
                 }
             };
+            let is_in = |project: &PathBuf| {
+                let root = file_steps::worktree_of(core, agent);
+                root.is_some_and(|root| core.factory().environments.is_in(&root, project))
+            };
             let config = core.config();
             let request = LandRequest {
                 method: queue.how.method,
                 only_committed: queue.how.only_committed,
                 commit: (!queue.how.only_committed).then(|| core.roster().commit_subject(core.store(), agent)),
-                check: config.done.command_of(own.as_deref()),
-                extras: config.worktree.extras.clone(),
+                check: config.done_command(own.as_deref(), is_in),
+                extras: config.worktree_extras(is_in),
                 before: queue.landed.iter().map(|(landed, name)| (landed.clone(), name.clone())).collect(),
                 ..LandRequest::default()
             };

@@ -87,10 +87,11 @@ impl Jobs {
         environments.record_origin(&root, &new.directory, id)?;
         let environment = environment_of_git(core);
         let shown = worktree::name_of(&root).unwrap_or_else(|| root.display().to_string());
-        core.note(agent, LineKind::Note, &format!("creating the git worktree {shown}"));
+        core.note(agent, LineKind::Mark, &format!("creating the git worktree {shown}"));
         let (task, there) = ((Kind::AddWorktree, agent, Some(root.clone())), root.clone());
         let directory = new.directory.clone();
-        let extras = core.config().worktree.extras.clone();
+        let is_in = |project: &PathBuf| core.factory().environments.is_in(&directory, project);
+        let extras = core.config().worktree_extras(is_in);
         let work = move |job: &Job| worktree::add(&directory, &there, &extras, &environment, job);
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
             jobs.on_worktree_made(core, (origin, agent), NewWorktree { number, ..new }, root, outcome);
