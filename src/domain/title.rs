@@ -29,7 +29,9 @@ fn first_words(said: &str, columns: usize) -> (String, bool) {
         return (words, false);
     }
     let cut = text::truncate(&words, columns);
-    (cut.rsplit_once(' ').map_or(cut, |(whole, _)| whole).to_owned(), true)
+    let is_whole = words[cut.len()..].starts_with(' ');
+    let whole = cut.rsplit_once(' ').filter(|_| !is_whole).map_or(cut, |(whole, _)| whole);
+    (whole.to_owned(), true)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::atomic_write::{Snapshot, Target};
 use super::diff::Summary;
 use super::file_access::reason;
-use super::file_versions::MAX_FILE_SIZE;
+use super::file_versions::{MAX_FILE_SIZE, changed_since_read};
 use super::locate::Opener;
 use super::{Environment, FILE_PATH_ALIASES, Job, Judged, Output, Prepared, Question, Run, ToolSpec, visible};
 use crate::base::text::counted;
@@ -225,7 +225,7 @@ fn known_content(path: &str, target: &Target, env: &Environment) -> Result<(Snap
     match env.known_files.get(&target.file.path) {
         None => return Err(format!("{path}: file has not been read yet; read it with read_file first")),
         Some(version) if version != snapshot.version => {
-            return Err(format!("{path}: file changed since it was last read; read it again"));
+            return Err(changed_since_read(path, &target.file.path, env));
         }
         Some(_) => {}
     }

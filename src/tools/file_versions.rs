@@ -10,12 +10,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::base::digest::{Digest as _, Sha256};
-
+use super::Environment;
 use crate::base::beneath::open_path;
+use crate::base::digest::{Digest as _, Sha256};
+use crate::base::id::AgentId;
+use crate::domain::file_change::{FileChange, FileStep};
 
 /// The largest file that is compared by content and can be edited, in bytes. Both happen on the loop's thread.
 pub const MAX_FILE_SIZE: u64 = 1 << 20;
+/// Files whose last writer is known; beyond that all are forgotten.
+const MAX_WRITERS: usize = 10_000;
 
 /// The content of a file at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +105,52 @@ impl KnownFiles {
         }
         known(self)
     }
+}
+
+/// Which agent has changed a file last, since this process began.
+#[derive(Debug, Default)]
+pub struct LastWriters(Mutex<HashMap<PathBuf, Writer>>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Writer {
+    agent: AgentId,
+    label: String,
+    tool: String,
+    /// In milliseconds since 1970.
+    ended_at: i64,
+}
+
+impl LastWriters {
+    /// An agent, which is called so, has changed files with a tool.
+    pub fn record(&self, step: &FileStep, label: &str) {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.len() > MAX_WRITERS {
+            files.clear();
+        }
+        let writer =
+            Writer { agent: step.agent, label: label.to_owned(), tool: step.tool.clone(), ended_at: step.ended_at };
+        for FileChange { path, .. } in &step.changes {
+            // What others wrote during a command is among its changes.
+            let is_of_other = |known: &Writer| step.is_compared && known.ended_at >= step.began_at;
+            if !files.get(path).is_some_and(is_of_other) {
+                files.insert(path.clone(), writer.clone());
+            }
+        }
+    }
+
+    /// `docs has changed it with edit_file`, if another agent was the last.
+    fn told_to(&self, agent: AgentId, path: &Path) -> Option<String> {
+        let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = files.get(path).filter(|writer| writer.agent != agent)?;
+        Some(format!("{} has changed it with {}", writer.label, writer.tool))
+    }
+}
+
+/// Why an agent may not write a file that it has read. `shown` is the path as the model has written it.
+pub fn changed_since_read(shown: &str, path: &Path, env: &Environment) -> String {
+    let who = env.agent.and_then(|agent| env.last_writers.told_to(agent, path));
+    let who = who.map(|who| format!(": {who}")).unwrap_or_default();
+    format!("{shown}: file changed since it was last read{who}; read it again")
 }
 
 #[cfg(test)]

@@ -63,6 +63,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::base::id::AgentId;
 use crate::base::text::{self, is_unseen, nearest};
 use crate::domain::definition::AgentDefinition;
 use crate::domain::diff::{DiffColors, draw_code};
@@ -89,7 +90,7 @@ pub use bash::{is_in_background, protected_changes};
 use capture::{Capture, Sink as _};
 pub use command::{find_level, try_proxy};
 pub use file_access::suggestion as similar_name;
-use file_versions::KnownFiles;
+use file_versions::{KnownFiles, LastWriters};
 pub use judge::{AttachedFile, Judge, Judged, WaysToAllow, open_attached};
 pub use linux::child_exit::ChildExit;
 use locate::Located;
@@ -350,8 +351,11 @@ pub struct Environment {
     pub remote: Option<Arc<Remote>>,
     /// Where `ssh`, `podman` and `docker` are looked for, instead of in `PATH`.
     pub program_path: Option<OsString>,
+    /// The agent that works there, for its calls.
+    pub agent: Option<AgentId>,
     /// The versions of files that the model has seen.
     pub known_files: Arc<KnownFiles>,
+    pub last_writers: Arc<LastWriters>,
     /// Where commands run and relative paths start. With the worktree, if there is one, it is the workspace, in which
     /// files may be read.
     pub working_directory: PathBuf,
@@ -417,7 +421,9 @@ impl Environment {
             origins: Arc::new([]),
             remote: None,
             program_path: None,
+            agent: None,
             known_files: Arc::default(),
+            last_writers: Arc::default(),
             working_directory,
             denied: Arc::new(denied),
             rules: Arc::default(),

@@ -7,6 +7,7 @@ use super::atomic_write::{Snapshot, Target};
 use super::diff::Summary;
 use super::edit_file::MAX_REPORTED_LINES;
 use super::file_access::reason;
+use super::file_versions::changed_since_read;
 use super::{Environment, FILE_PATH_ALIASES, Job, Judged, Output, Prepared, Question, Run, ToolSpec, visible};
 use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
@@ -47,7 +48,7 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
         Snapshot::take(&target.file.path).map_err(|error| format!("{path}: cannot be read: {}", reason(&error)))?;
     let known = env.known_files.get(&target.file.path);
     if target.old.is_some() && known.is_some_and(|known| known != snapshot.version) {
-        return Err(format!("{path}: file changed since it was last read; read it again"));
+        return Err(changed_since_read(path, &target.file.path, env));
     }
     let size = format!("{}, {}", counted(content.lines().count(), "line", "lines"), byte_count(content));
     let (change, shown) = match &target.old {

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{app, tree, undo};
 use crate::support::harness::Harness;
+use crate::support::internals::Body;
 
 fn git(directory: &Path, arguments: &[&str]) {
     let mut git = Command::new("git");
@@ -201,4 +202,40 @@ fn an_interrupted_command_can_be_undone() {
     app.turn_until_idle();
     undo(&mut app, "/undo");
     assert!(!top.join("mine").exists() && !top.join("started").exists());
+}
+
+#[test]
+fn who_changed_a_file_meanwhile_is_named_to_an_agent_that_wants_to_write_it() {
+    let Some(mut app) = app_in_repository() else { return };
+    let call = |app: &mut Harness, agent: usize, tool: &str, arguments: serde_json::Value| {
+        app.say(agent, &format!("%tool {tool} {arguments}"));
+        app.turn_until_idle();
+        app.log(agent).iter().rev().find_map(|message| match &message.body {
+            Body::ToolResult(result) => Some(result.content.to_string()),
+            _ => None,
+        })
+    };
+    let read = |app: &mut Harness, agent| call(app, agent, "read_file", json!({"file_path": "a"}));
+    let edit = |app: &mut Harness, agent, from: &str, to: &str| {
+        call(app, agent, "edit_file", json!({"file_path": "a", "old_string": from, "new_string": to}))
+            .expect("a result")
+    };
+    read(&mut app, 0);
+    read(&mut app, 1);
+    edit(&mut app, 1, "one", "two");
+    let refused = edit(&mut app, 0, "one", "three");
+    assert!(
+        refused.contains("file changed since it was last read: agent 1 has changed it with edit_file; read it again"),
+        "{refused}"
+    );
+    read(&mut app, 0);
+    call(&mut app, 1, "bash", json!({"command": "echo four >> a"}));
+    let refused = edit(&mut app, 0, "two", "three");
+    assert!(refused.contains("agent 1 has changed it with bash"), "{refused}");
+    read(&mut app, 0);
+    // A person is nobody of whom is known.
+    fs::write(app.directory().join("a"), "of the person\n").unwrap();
+    call(&mut app, 0, "bash", json!({"command": "echo mine >> a"}));
+    let refused = edit(&mut app, 0, "two", "three");
+    assert!(refused.contains("file changed since it was last read; read it again"), "{refused}");
 }

@@ -135,6 +135,7 @@ impl Agent {
         if self.is_unrestricted() {
             shared.sandbox = shared.sandbox.lifted();
         }
-        Arc::new(Environment { known_files, networks: self.background.networks.clone(), ..shared })
+        let agent = Some(self.id());
+        Arc::new(Environment { agent, known_files, networks: self.background.networks.clone(), ..shared })
     }
 }

@@ -24,6 +24,8 @@ pub(in crate::repl) fn snapshots(core: &mut Core) -> Result<Snapshots> {
 /// Stores the changes of a tool call. Until that succeeds, they stay in the journal.
 pub(in crate::repl) fn keep_step(core: &mut Core, step: &FileStep) {
     core.emit(Event::FilesChanged { agent: step.agent });
+    let label = core.roster.label_of(step.agent);
+    core.factory.environments.usual().environment.last_writers.record(step, &label);
     match core.store.keep_file_step(step, None) {
         Ok(()) => {
             if let Ok(snapshots) = snapshots(core) {
