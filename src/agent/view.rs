@@ -13,7 +13,7 @@ use crate::base::id::MessageId;
 use crate::base::text;
 use crate::domain::chunk::Chunk;
 use crate::domain::drafts::Drafts;
-use crate::domain::message::{Body, Message, TEAM_RESULT, replaced_mark};
+use crate::domain::message::{Body, Message, TEAM_RESULT, is_report, replaced_mark};
 use crate::domain::scrollback::{LineKind, Scrollback};
 use crate::domain::stream::Usage;
 use crate::domain::todo::Todo;
@@ -26,6 +26,8 @@ use outcome::{FileCall, TODO, outcome};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Speaker {
     Person,
+    /// Polylogue itself, to the model.
+    Program,
     Agent,
 }
 
@@ -308,6 +310,7 @@ fn speak(
     name: impl FnOnce() -> (String, String),
 ) -> Option<Speaker> {
     let speaker = match chunk {
+        Chunk::User(text) if is_report(text) => Speaker::Program,
         Chunk::User(_) => Speaker::Person,
         Chunk::Text(text) | Chunk::Thinking(text) if text.trim().is_empty() => return before,
         Chunk::Text(_) | Chunk::Thinking(_) | Chunk::ToolCall { .. } => Speaker::Agent,
@@ -317,6 +320,7 @@ fn speak(
     match speaker {
         _ if before == Some(speaker) => {}
         Speaker::Person => scrollback.push_line(LineKind::PersonName, "you", &format!("  {time}")),
+        Speaker::Program => scrollback.push_line(LineKind::PersonName, "polylogue", &format!("  {time}")),
         Speaker::Agent => {
             let (name, model) = name();
             scrollback.push_line(LineKind::AgentName, &name, &format!("{model}  {time}"));

@@ -86,6 +86,14 @@ pub struct Signature {
     pub json: String,
 }
 
+/// Begins a message to the model in which polylogue reports something.
+pub const REPORT: &str = "polylogue ran `";
+
+/// Whether polylogue wrote this message of the user.
+pub fn is_report(text: &str) -> bool {
+    text.starts_with(REPORT)
+}
+
 /// In a [`Body::Fork`] before the name of an agent that shares no history.
 pub const STARTED: &str = "started ";
 

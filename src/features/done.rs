@@ -18,6 +18,7 @@ use crate::base::text;
 use crate::domain::change::Change;
 use crate::domain::chunk::Status;
 use crate::domain::flow::{Origin, TurnEnd};
+use crate::domain::message::REPORT;
 use crate::domain::scrollback::LineKind;
 use crate::features::Feature;
 use crate::repl::component::{Command, Component};
@@ -114,7 +115,7 @@ impl Done {
         let text = format!("{name} fails: {why} ({took}); attempt {count} of {most} to mend it");
         core.note(agent, LineKind::Warning, &text);
         let text = format!(
-            "polylogue ran `{name}`: it fails ({why}), so you are not done. {}",
+            "{REPORT}{name}`: it fails ({why}), so you are not done. {}",
             if output.is_empty() {
                 "It printed nothing.".to_owned()
             } else {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{FileCall, Note, Speaker, Used, show, show_result, speak, turn_end};
 use crate::base::id::MessageId;
 use crate::domain::chunk::Chunk;
-use crate::domain::message::{Body, Message};
+use crate::domain::message::{Body, Message, is_of_child};
 use crate::domain::scrollback::{LineKind, Scrollback};
 
 /// What is known about the turn being shown.
@@ -40,7 +40,13 @@ pub(super) fn lines_of(
     let (mut speaker, mut turn) = (None, Turn::default());
     // What follows after the last message may belong to the same turn.
     let is_complete = next.is_none_or(|kind| kind == LineKind::PersonName);
+    let is_own_fork = |message: &Message| matches!(&message.body, Body::Fork(stored) if is_of_child(stored));
+    let inherited = messages.iter().rposition(is_own_fork).unwrap_or(0);
     for (at, message) in messages.iter().enumerate() {
+        // Other forks of an ancestor are not of interest here.
+        if at < inherited && matches!(message.body, Body::Fork(_)) && !is_own_fork(message) {
+            continue;
+        }
         if matches!(message.body, Body::User(_)) {
             turn.end(&mut scrollback, speaker);
             turn = Turn { started_at: Some(message.created_at), ..Turn::default() };

@@ -43,6 +43,13 @@ pub struct PendingQuestion {
 }
 
 impl PendingQuestion {
+    /// The command, if it is the first line of the detail and the title has it whole.
+    pub fn command_in_title(&self) -> Option<&str> {
+        let first = self.question.detail.first()?;
+        let title = self.question.title.strip_prefix(&self.tool)?.strip_prefix(": ")?;
+        Some(title).filter(|title| title == first)
+    }
+
     /// SHA-256 of what a person was shown, in hexadecimal, shortened to 16 digits.
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();

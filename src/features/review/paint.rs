@@ -140,12 +140,12 @@ impl ReviewView {
         let mut parts = vec!["review".to_owned(), name];
         parts.extend(agent.and_then(|agent| agent.inputs.environment.place_name()));
         parts.push(agent.map_or("ended", |agent| agent.status().name()).to_owned());
-        parts.extend(agent.map(|agent| agent.report.check.clone()).filter(|check| !check.is_empty()));
         if !self.files.is_empty() {
             let sum = |count: fn(&FileDiff) -> usize| self.files.iter().map(count).sum::<usize>();
             let files = text::counted(self.files.len(), "file", "files");
             parts.push(format!("{files} {}", line_counts(sum(|file| file.added), sum(|file| file.removed))));
         }
+        parts.extend(agent.map(|agent| agent.report.check.clone()).filter(|check| !check.is_empty()));
         if !self.marked.is_empty() {
             parts.push(format!("{} marked", text::counted(self.marked.len(), "hunk", "hunks")));
         }

@@ -23,7 +23,7 @@ use crate::repl::core::log::count_context;
 use crate::repl::core::{Core, activity, agent_gone, drafts, read_branch};
 use crate::repl::terminals::painter::{Painted, Painter, ScreenInfo};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
-use crate::repl::terminals::separator::{Names, Separator};
+use crate::repl::terminals::separator::{MOST_NAMES, Names, Separator};
 use crate::repl::terminals::status::StatusLine;
 use crate::repl::terminals::{Notice, Terminal, Terminals, leave_view, lines, overview, unseen};
 use crate::repl::timeout::SPINNER_STEP;
@@ -58,6 +58,8 @@ pub(in crate::repl) struct VisibleState {
     asides: u64,
     agents: usize,
     at_work: usize,
+    /// Changes with what the children of the agent do.
+    children: u64,
     asking: Vec<AgentId>,
     /// Changes with the agents that have finished unseen.
     unseen: u64,
@@ -364,6 +366,7 @@ impl Terminals {
             asides: terminal.input.asides,
             agents: core.roster().len(),
             at_work: core.roster().at_work().len(),
+            children: overview::hash_children(core, terminal.focus),
             asking: core
                 .roster()
                 .asking()
@@ -443,8 +446,10 @@ impl Terminals {
         let asking: Vec<&Agent> = asking.filter(|agent| agent.role != Role::Summary).collect();
         let others = |set: &BTreeSet<AgentId>| set.len() - usize::from(set.contains(&id));
         let ended = |how| {
-            let labels = self.unseen.newest(how).filter_map(|id| roster.get(id)).map(label);
-            Names::of(labels, self.unseen.newest(how).count())
+            let newest = self.unseen.newest(how).filter_map(|id| roster.get(id)).take(MOST_NAMES);
+            let mut newest: Vec<&Agent> = newest.collect();
+            newest.sort_by_key(|agent| agent.identity.number());
+            Names::of(newest.into_iter().map(label), self.unseen.newest(how).count())
         };
         Separator {
             asking: Names::of(asking.iter().copied().map(label), asking.len()),

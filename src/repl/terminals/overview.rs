@@ -1,20 +1,82 @@
-//! The content of an empty conversation: what one can do with many agents, and with which keys.
+//! What is shown below a short conversation: in an empty one what one can do with many agents, and with which keys; then
+//! what the children do that work in git worktrees of their own.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::agent::{Agent, State};
+use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::change::ViewName;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::keymap::{KeyAction, KeyMap};
 use crate::repl::core::Core;
+use crate::repl::core::activity::one_line;
 use crate::repl::terminals::Terminal;
+use crate::repl::terminals::views::{TileState, column};
 
-/// The rows for an agent without messages, at a terminal that can write to it.
+/// Children that are listed, the newest.
+const MOST_CHILDREN: usize = 9;
+/// Columns of the names of children, at most.
+const NAME_COLUMNS: usize = 40;
+
+/// The rows for an agent.
 pub(super) fn rows(core: &Core, terminal: &Terminal, agent: &Agent) -> Vec<Row> {
     let is_writable = !terminal.mode.is_read_only && !core.store().is_read_only();
-    // In line mode there are no views.
-    let is_drawn = terminal.lines.is_none();
     let is_empty = agent.view.is_empty() && agent.state() == State::Idle && agent.queue.is_empty();
-    if is_writable && is_drawn && is_empty { of_keys(&core.config().keymap, terminal.size.0) } else { Vec::new() }
+    match is_empty && is_writable {
+        // In line mode there are no views.
+        _ if terminal.lines.is_some() => Vec::new(),
+        true => of_keys(&core.config().keymap, terminal.size.0),
+        // What is printed by an inline terminal stays.
+        false if terminal.inline.is_some() => Vec::new(),
+        false => of_children(core, agent.id(), terminal.size.0),
+    }
+}
+
+/// Changes with the rows about the children.
+pub(super) fn hash_children(core: &Core, agent: AgentId) -> u64 {
+    let mut hash = DefaultHasher::new();
+    for child in children(core, agent) {
+        (child.id(), TileState::of(core, child), &child.report, &child.title).hash(&mut hash);
+        child.question().map(|asked| asked.number).hash(&mut hash);
+    }
+    hash.finish()
+}
+
+fn children(core: &Core, agent: AgentId) -> impl Iterator<Item = &Agent> {
+    let roster = core.roster();
+    let is_shown = move |id: &AgentId| roster.shown_parent(*id) == Some(agent);
+    let shown = roster.children(agent).rev().filter(is_shown).filter_map(move |id| roster.get(id));
+    shown.filter(|child| child.inputs.environment.worktree.is_some()).take(MOST_CHILDREN)
+}
+
+/// What each child does, in one row.
+fn of_children(core: &Core, agent: AgentId, columns: u16) -> Vec<Row> {
+    let mut children: Vec<&Agent> = children(core, agent).collect();
+    children.reverse();
+    let name = |child: &Agent| child.listed().replace('\n', " ");
+    let widest = |of: &dyn Fn(&Agent) -> usize| children.iter().map(|child| of(child)).max().unwrap_or(0);
+    let digits = widest(&|child| child.identity.digits().len());
+    let names = widest(&|child| text::width(&name(child))).min(NAME_COLUMNS);
+    let states = widest(&|child| text::width(TileState::of(core, child).name()));
+    let row = |child: &&Agent| {
+        let state = TileState::of(core, child);
+        let mut row = Row::of(format!("  {:>digits$} ", child.identity.digits()), Style::DIM);
+        row.push(format!("{}  ", column(&name(child), names)), Style::default());
+        row.push(format!("{}  ", column(state.name(), states)), Style::color(state.color()));
+        row.push(text::sanitise(&about(child)), Style::DIM);
+        row.cut(columns)
+    };
+    children.iter().map(row).collect()
+}
+
+/// What a child asks, or else what it has done.
+fn about(child: &Agent) -> String {
+    match (child.question(), child.report.line()) {
+        (Some(asked), _) => one_line(&asked.question.title),
+        (None, report) if report.is_empty() && child.state() == State::Idle => child.output.last_line(),
+        (None, report) => report,
+    }
 }
 
 fn of_keys(keymap: &KeyMap, columns: u16) -> Vec<Row> {

@@ -4,11 +4,12 @@ use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::text;
 use crate::domain::display::Progress;
 use crate::domain::draft::{Draft, DraftLayout};
-use crate::domain::frame::{Color, Frame, Row, Style};
+use crate::domain::frame::{Color, Frame, Row, Style, StyledLine};
 use crate::domain::scrollback::Reader;
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::conversation;
 use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
+use crate::repl::terminals::pane::hint_row;
 use crate::repl::terminals::popup::Popup;
 use crate::repl::terminals::question::{Entry, Page, QuestionKeys, QuestionView, RowPosition};
 use crate::repl::terminals::separator::Separator;
@@ -281,18 +282,31 @@ impl Painter<'_> {
             true => TOO_SMALL_FOR_RULES.to_owned(),
             false => self.question_hint(pending, &page, is_typing),
         };
-        rows.extend(self.wrap_rows(INDENT, &hint, attention));
+        let key = Style { bold: true, ..attention };
+        let columns = usize::from(self.size.0).saturating_sub(INDENT.len()).max(1);
+        rows.extend(text::wrap(&hint, columns).map(|(_, hint)| hint_row(hint, attention, key).indented(INDENT)));
         QuestionRows { rows, page: Some(page), has_whole_rules }
     }
 
-    /// The call in one line, which is also part of the text below it.
+    /// The call in one line, which may be all of the command.
     fn title_rows(&self, pending: &PendingQuestion) -> Vec<Row> {
+        let attention = Style::color(Color::Attention);
+        if let Some(command) = self.command_in_title(pending) {
+            let mut line = StyledLine::of(format!("{}{}: ", pending.question.answers.ask, pending.tool), attention);
+            line.push(command, Style::BOLD);
+            return line.wrap(self.size.0.into());
+        }
         let title = format!("{}{}", pending.question.answers.ask, one_line(&pending.question.title));
         let most = usize::from(self.size.0) * TITLE_ROWS;
-        self.wrap_rows("", &text::shortened(&title, most), Style::color(Color::Attention))
-            .into_iter()
-            .take(TITLE_ROWS)
-            .collect()
+        self.wrap_rows("", &text::shortened(&title, most), attention).into_iter().take(TITLE_ROWS).collect()
+    }
+
+    /// The command, if it is short enough to be shown whole in the title. The lines below the title begin behind it.
+    fn command_in_title<'a>(&self, pending: &'a PendingQuestion) -> Option<&'a str> {
+        let command = pending.command_in_title()?;
+        let room = usize::from(self.size.0);
+        let title = text::width(pending.question.answers.ask) + text::width(&pending.question.title);
+        Some(command).filter(|_| title <= room)
     }
 
     /// Rows of the width of the screen, each with this indentation.
@@ -332,7 +346,7 @@ impl Painter<'_> {
 
     /// The part of the text that fits; `None` if there is no room. It does not depend on what was typed or seen.
     fn question_page(&self, pending: &PendingQuestion, title: usize, room: usize) -> Option<Page> {
-        let detail = &pending.lines;
+        let detail = &pending.lines[usize::from(self.command_in_title(pending).is_some())..];
         let columns = usize::from(self.size.0).saturating_sub(INDENT.len()).max(1);
         let rows_of = |text: &str| text::wrap(text, columns).count();
         let around = title + hints(pending, self.size.0).iter().map(|hint| rows_of(hint)).max().unwrap_or(1);

@@ -126,7 +126,24 @@ fn hint_rows(hints: &str, columns: u16) -> Vec<Row> {
         }
     }
     let parts = lines.iter().flat_map(|line| text::wrap(line, columns.max(1).into()));
-    parts.map(|(_, part)| Row::of(part, Style::DIM)).collect()
+    parts.map(|(_, part)| hint_row(part, Style::DIM, Style::default())).collect()
+}
+
+/// A row of hints, which are separated by two spaces or a comma. The keys with which they begin have a style of their own.
+pub(super) fn hint_row(hints: &str, plain: Style, key: Style) -> Row {
+    let (mut row, mut is_begin) = (Row::default(), true);
+    for word in hints.split_inclusive(' ') {
+        let name = word.trim_end();
+        let is_key = is_begin && is_key(name);
+        row.push(word, if is_key { key } else { plain });
+        is_begin = is_key || name.is_empty() || name.ends_with(',');
+    }
+    row
+}
+
+fn is_key(word: &str) -> bool {
+    let is_named = ["Enter", "Esc", "Space", "Tab", "PgUp", "PgDn", "digits"].contains(&word);
+    is_named || word.contains('+') || word.chars().count() == 1 && word != "…"
 }
 
 /// `── title ─────`.

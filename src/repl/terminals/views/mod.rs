@@ -48,6 +48,7 @@ pub(super) use keys::acts_of;
 use picker::PickerView;
 use search::SearchView;
 use setup::SetupView;
+pub(super) use tile::TileState;
 use timeline::TimelineView;
 use wall::WallView;
 
@@ -430,7 +431,7 @@ fn text_rows(core: &Core, painter: &Painter, text: &ViewText) -> (Vec<Row>, Opti
 }
 
 /// The text in exactly so many columns, at the left.
-fn column(text: &str, columns: usize) -> String {
+pub(super) fn column(text: &str, columns: usize) -> String {
     let text = text::sanitise(text).replace('\n', " ");
     let shown = text::shortened(&text, columns);
     format!("{shown}{}", " ".repeat(columns.saturating_sub(text::width(&shown))))

@@ -16,7 +16,7 @@ use crate::team::Places;
 
 /// What an agent does, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum TileState {
+pub(in crate::repl::terminals) enum TileState {
     Asks,
     Failed,
     /// The command that says whether it is done has failed.
@@ -61,7 +61,7 @@ impl TileState {
         matches!(self, Self::Asks | Self::Failed | Self::CheckFails)
     }
 
-    const fn color(self) -> Color {
+    pub const fn color(self) -> Color {
         match self {
             Self::Asks | Self::Interrupted => Color::Attention,
             Self::Failed | Self::CheckFails => Color::Error,
@@ -196,9 +196,7 @@ fn question_rows(asked: &PendingQuestion, columns: u16) -> impl Iterator<Item = 
     let title = format!("{}{}", asked.question.answers.ask, one_line(&asked.question.title));
     let title: Vec<Row> =
         text::wrap(&title, columns.into()).map(|(_, part)| Row::of(part, Style::color(Color::Attention))).collect();
-    let first = asked.question.detail.first();
-    let is_said = first.is_some_and(|first| asked.question.title == format!("{}: {first}", asked.tool));
-    let lines = asked.lines.iter().skip(usize::from(is_said));
+    let lines = asked.lines.iter().skip(usize::from(asked.command_in_title().is_some()));
     title.into_iter().chain(lines.flat_map(move |line| line.wrap(columns.into())))
 }
 
