@@ -66,7 +66,7 @@ use serde_json::Value;
 use crate::base::id::AgentId;
 use crate::base::text::{self, is_unseen, nearest};
 use crate::domain::definition::AgentDefinition;
-use crate::domain::diff::{DiffColors, draw_code};
+use crate::domain::diff::DiffColors;
 use crate::domain::file_change::FileStep;
 use crate::domain::flow::ToolRequest;
 use crate::domain::frame::{Style, StyledLine};
@@ -260,10 +260,8 @@ impl Question {
         let mut lines = Vec::new();
         let mut at = 0;
         for (range, colors) in self.diffs.iter().zip(colors) {
-            let diff = &self.detail[range.clone()];
-            let colors = colors.of_lines(diff);
             lines.extend(plain(at..range.start));
-            lines.extend(draw_code(diff.iter().map(String::as_str).zip(colors.iter().map(Vec::as_slice))));
+            lines.extend(colors.draw(&self.detail[range.clone()]));
             at = range.end;
         }
         lines.extend(plain(at..self.detail.len()));

@@ -5,7 +5,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 use std::rc::Rc;
 
-use super::{CodeColor, hunk};
+use super::{CodeColor, draw_code, hunk};
+use crate::domain::frame::StyledLine;
 use crate::domain::scrollback::{Code, CodeLines, LINE_BYTES, LINES};
 
 /// The signs of the lines before and after the change.
@@ -52,6 +53,12 @@ impl DiffColors {
     /// The lines that need colours. They are returned once.
     pub fn take_uncoloured(&self) -> Vec<CodeLines> {
         self.uncoloured.take()
+    }
+
+    /// The lines of the diff with their colours.
+    pub fn draw(&self, diff: &[String]) -> Vec<StyledLine> {
+        let colors = self.of_lines(diff);
+        draw_code(diff.iter().map(String::as_str).zip(colors.iter().map(Vec::as_slice)))
     }
 
     /// The colours of each line of the diff.

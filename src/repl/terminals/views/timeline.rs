@@ -8,10 +8,11 @@ use crate::base::clock::time_of_day;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
 use crate::domain::change::{Change, FileJob, HistoryEdit};
-use crate::domain::diff::{self, FileDiff};
+use crate::domain::diff::{DiffColors, FileDiff};
 use crate::domain::file_change::UndoRequest;
 use crate::domain::frame::{Color, Row, Style, StyledLine};
 use crate::domain::key::{Key, KeyCode};
+use crate::domain::scrollback::CodeLines;
 use crate::domain::timeline::{Child, Entry, Kind, changed_since, timeline};
 use crate::repl::core::Core;
 use crate::repl::terminals::views::{
@@ -42,7 +43,15 @@ pub(super) struct TimelineView {
     /// One of two points that are compared.
     from: Option<MessageId>,
     /// What changed between two points.
-    diff: Option<ScrolledText>,
+    diff: Option<Compared>,
+}
+
+/// What changed in files, with the colours of the code.
+struct Compared {
+    files: Vec<(FileDiff, DiffColors)>,
+    /// How many lines have their colours.
+    colored: usize,
+    text: ScrolledText,
 }
 
 /// The newest message, the number of children, and whether tools are at work.
@@ -82,7 +91,8 @@ impl TimelineView {
             (KeyCode::Enter | KeyCode::Escape, Some(_), _) => self.diff = None,
             (KeyCode::Enter | KeyCode::Escape, None, _) => self.unfolded = None,
             (KeyCode::Char('f' | 'e' | 'w' | 'u' | 'c'), diff, _) => return diff.is_some(),
-            (code, Some(text), _) | (code, None, Some(text)) => text.on_key(code),
+            (code, Some(diff), _) => diff.text.on_key(code),
+            (code, None, Some(text)) => text.on_key(code),
         }
         true
     }
@@ -167,7 +177,7 @@ impl TimelineView {
         if found.is_empty() {
             return ViewAct::Notice("no tool changed a file between these messages");
         }
-        self.diff.get_or_insert_default().replace(diff_lines(&found));
+        self.diff = Some(Compared::new(found));
         ViewAct::Done
     }
 
@@ -261,13 +271,19 @@ impl ViewContent for TimelineView {
     fn update(&mut self, core: &mut Core, context: &ViewContext<'_>) -> bool {
         let (focus, screen) = (context.focus, context.screen);
         self.read(core, focus);
-        self.unfolded.iter_mut().chain(&mut self.diff).for_each(|text| text.lay_out(screen));
+        self.unfolded.iter_mut().for_each(|text| text.lay_out(screen));
+        self.diff.iter_mut().for_each(|diff| diff.lay_out(screen));
         true
     }
 
     fn hash_shown(&self, _: &Core, hash: &mut DefaultHasher) {
         // The entries change only with what they were made of.
-        (self.seen, &self.streaming).hash(hash);
+        (self.seen, &self.streaming, self.diff.as_ref().map(|diff| diff.colored)).hash(hash);
+    }
+
+    fn take_uncoloured(&mut self) -> Vec<CodeLines> {
+        let files = self.diff.iter().flat_map(|diff| &diff.files);
+        files.flat_map(|(_, colors)| colors.take_uncoloured()).collect()
     }
 
     fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
@@ -294,7 +310,7 @@ impl ViewContent for TimelineView {
 
     fn pane(&self, core: &Core, _: &Painter, size: (u16, usize)) -> Pane {
         let mut pane = Pane::new(&self.title(core), self.hints(), size);
-        match self.diff.as_ref().or(self.unfolded.as_ref()) {
+        match self.diff.as_ref().map(|diff| &diff.text).or(self.unfolded.as_ref()) {
             Some(text) => pane.rows.extend(text.rows(pane.room())),
             None if self.entries.is_empty() && self.streaming.is_none() => {
                 pane.say("nothing has happened yet; Esc goes back");
@@ -328,11 +344,32 @@ fn effect(entry: &Entry) -> String {
     }
 }
 
-fn diff_lines(diffs: &[FileDiff]) -> Vec<StyledLine> {
-    let mut all = Vec::new();
-    for file in diffs {
-        all.push(StyledLine::of(format!("{}  {}", file.path.display(), file.counts()), Style::BOLD));
-        all.extend(diff::draw(file.lines.iter().map(String::as_str)));
+impl Compared {
+    fn new(files: Vec<FileDiff>) -> Self {
+        let with_colors = |file: FileDiff| {
+            let colors = DiffColors::of(&file.path, &file.lines);
+            (file, colors)
+        };
+        let files = files.into_iter().map(with_colors).collect();
+        let mut compared = Self { files, colored: 0, text: ScrolledText::default() };
+        compared.text.replace(compared.lines());
+        compared
     }
-    all
+
+    fn lay_out(&mut self, screen: (u16, u16)) {
+        let colored = self.files.iter().map(|(_, colors)| colors.count()).sum();
+        if std::mem::replace(&mut self.colored, colored) != colored {
+            self.text.replace(self.lines());
+        }
+        self.text.lay_out(screen);
+    }
+
+    fn lines(&self) -> Vec<StyledLine> {
+        let mut all = Vec::new();
+        for (file, colors) in &self.files {
+            all.push(StyledLine::of(format!("{}  {}", file.path.display(), file.counts()), Style::BOLD));
+            all.extend(colors.draw(&file.lines));
+        }
+        all
+    }
 }
