@@ -226,6 +226,8 @@ impl Default for DoneSettings {
 pub struct WorktreeSettings {
     /// What a new one gets.
     pub extras: WorktreeExtras,
+    /// The last lines of the messages of commits that are made when they land; `{agent}` and `{model}` are filled in.
+    pub trailers: Vec<String>,
     /// Whether models are told with what their worktree conflicts.
     pub tells_conflicts: bool,
 }

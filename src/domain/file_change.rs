@@ -238,6 +238,8 @@ pub struct LandRequest {
     pub method: LandMethod,
     /// The message with which uncommitted changes are committed first.
     pub commit: Option<String>,
+    /// The last lines of the messages of the commits that are made, such as `Assisted-by: polylogue`.
+    pub trailers: Vec<String>,
     /// Without such a message, uncommitted changes are left where they are, instead of refused.
     pub only_committed: bool,
     /// Whether the commit runs the hooks of the repository and is signed, as the person's own commits are.

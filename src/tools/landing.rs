@@ -216,10 +216,11 @@ impl<'a> Landing<'a> {
                 list_names(changed.lines().map(path_in_status))
             )),
             Some(message) => {
+                let message = with_trailers(message, request);
                 self.run(root, &[&["add", "--all"], &paths[..]].concat())?;
                 match request.verifies {
-                    true => self.commit_verified(message)?,
-                    false => drop(self.run(root, &["commit", "--quiet", "--no-verify", "-m", message])?),
+                    true => self.commit_verified(&message)?,
+                    false => drop(self.run(root, &["commit", "--quiet", "--no-verify", "-m", &message])?),
                 }
                 Ok(format!("\nthe changes in {shown} are committed"))
             }
@@ -302,10 +303,11 @@ impl<'a> Landing<'a> {
                         return Ok(String::new());
                     }
                     let message = request.commit.clone().unwrap_or_else(|| format!("Squash branch '{branch}'"));
+                    let message = with_trailers(&message, request);
                     self.run(&place, &["commit", "--quiet", "--no-verify", "-m", &message])
                 }
                 LandMethod::Merge => {
-                    let message = format!("Merge branch '{branch}'");
+                    let message = with_trailers(&format!("Merge branch '{branch}'"), request);
                     let options = ["merge", "--quiet", "--ff", "--no-edit", "--no-verify", "--no-verify-signatures"];
                     self.run(&place, &[&options[..], &["-m", &message, tip]].concat())
                 }
@@ -449,6 +451,14 @@ impl<'a> Landing<'a> {
 
     fn run(&self, directory: &Path, arguments: &[&str]) -> Outcome<String> {
         self.git.run(directory, &plain(arguments))
+    }
+}
+
+/// The message of a commit with the lines that end it.
+fn with_trailers(message: &str, request: &LandRequest) -> String {
+    match request.trailers.is_empty() {
+        true => message.to_owned(),
+        false => format!("{}\n\n{}", message.trim_end(), request.trailers.join("\n")),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use polylogue::config::DoneSettings;
+use polylogue::config::{DoneSettings, WorktreeSettings};
 
 use super::review::wait_for_text;
 use super::worktrees::{git, make_repository, worktrees};
@@ -15,7 +15,9 @@ use crate::support::scene::turn_a_while;
 fn app(script: &str, agents: &[&str]) -> (Harness, PathBuf) {
     let command = if script.is_empty() { Vec::new() } else { ["sh", "-c", script].map(str::to_owned).to_vec() };
     let done = DoneSettings { command, ..DoneSettings::default() };
-    let mut app = Harness::new(Plan { real_time: true, done, size: Some((120, 50)), ..Plan::default() });
+    let trailers = vec!["Assisted-by: {model}".into(), "Agent: {agent}".into()];
+    let worktree = WorktreeSettings { trailers, ..WorktreeSettings::default() };
+    let mut app = Harness::new(Plan { real_time: true, done, worktree, size: Some((120, 50)), ..Plan::default() });
     let repo = app.directory().join("repo");
     make_repository(&repo);
     let repo = fs::canonicalize(repo).expect("a repository");
@@ -55,6 +57,7 @@ fn all_that_passes_lands_and_the_rest_is_left_with_the_reason() {
     wait_for_text(&mut app, "quiet is left: ! test -e broken fails on main with it (exit code 1), nothing was landed");
     wait_for_text(&mut app, "idle is left: nothing to land");
     assert_eq!(state(&repo, script), (vec!["first".into(), "stdin".into()], true));
+    assert_eq!(git(&repo, &["log", "-1", "--format=%B"]), "stdin\n\nAssisted-by: echo/echo\nAgent: stdin");
     // What was left is committed, and nothing is lost.
     assert_eq!(git(&repo, &["show", "polylogue/json:json"]), "1");
     assert_eq!(git(&repo, &["show", "polylogue/quiet:broken"]), "1");

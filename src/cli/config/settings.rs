@@ -230,6 +230,11 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Words(|config| &mut config.worktree.extras.copy),
     ),
     display(
+        "worktree.trailers",
+        "Lines that end the messages of commits made by landing, with {agent} and {model} filled in",
+        Kind::Words(|config| &mut config.worktree.trailers),
+    ),
+    display(
         "worktree.tell_conflicts",
         "Tell models with what the changes in their worktree conflict",
         Kind::Bool(|config| &mut config.worktree.tells_conflicts),

@@ -63,6 +63,14 @@ fn remember(core: &mut Core, agent: AgentId, stored: Result<Vec<Message>>) {
     }
 }
 
+/// The last lines of the messages of commits of an agent's work.
+pub(in crate::repl) fn trailers(core: &Core, agent: AgentId) -> Vec<String> {
+    let model = core.roster.get(agent).map(|agent| agent.inputs.endpoint.shown_name().to_string()).unwrap_or_default();
+    let label = core.roster.label_of(agent);
+    let fill = |line: &String| line.replace("{agent}", &label).replace("{model}", &model);
+    core.config.worktree.trailers.iter().map(fill).collect()
+}
+
 /// Our worktree in which an agent works, or worked until it was killed or archived.
 pub(in crate::repl) fn worktree_of(core: &Core, agent: AgentId) -> Option<PathBuf> {
     if let Some(agent) = core.roster.get(agent) {

@@ -141,6 +141,7 @@ impl Jobs {
                 only_committed: queue.how.only_committed,
                 commit: (!queue.how.only_committed).then(|| core.roster().commit_subject(core.store(), agent)),
                 check: config.done_command(own.as_deref(), is_in),
+                trailers: file_steps::trailers(core, agent),
                 extras: config.worktree_extras(is_in),
                 before: queue.landed.iter().map(|(landed, name)| (landed.clone(), name.clone())).collect(),
                 ..LandRequest::default()

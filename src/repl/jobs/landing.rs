@@ -30,7 +30,8 @@ impl Jobs {
     ) -> Result<()> {
         let root = self.own_worktree(core, agent)?;
         let is_in = |project: &PathBuf| core.factory().environments.is_in(&root, project);
-        let request = LandRequest { extras: core.config().worktree_extras(is_in), ..request };
+        let trailers = file_steps::trailers(core, agent);
+        let request = LandRequest { trailers, extras: core.config().worktree_extras(is_in), ..request };
         let (environment, label) = (file_steps::environment_of_git(core), core.roster().label_of(agent));
         let check = core.agent(agent).map(|agent| agent.done_command(core.config())).filter(|check| !check.is_empty());
         let unchecked = check.map(|check| format!("\nnot run on the result, as /land --all does: {}", name_of(&check)));
