@@ -403,7 +403,7 @@ impl Agent {
 
     /// Shows older messages above all others. Fewer than `requested` means that there are no more.
     pub fn show_older(&mut self, older: &[Message], requested: usize) {
-        self.view.prepend(older, requested, &self.identity.label());
+        self.view.prepend(older, requested, (&self.identity.label(), self.identity.fork_point));
     }
 
     /// Shows a message that was just logged.

@@ -270,7 +270,7 @@ impl View {
     }
 
     /// Puts older messages of the agent of this name above all others. Fewer than `requested` means that there are no more.
-    pub fn prepend(&mut self, older: &[Message], requested: usize, name: &str) {
+    pub fn prepend(&mut self, older: &[Message], requested: usize, of: (&str, MessageId)) {
         self.is_whole = older.len() < requested;
         if let Some(first) = older.first() {
             self.oldest = Some(first.id);
@@ -286,7 +286,7 @@ impl View {
             stored::add_missing(&mut front, &mut self.notes, None);
         }
         let next = self.scrollback.begins_with();
-        self.scrollback.prepend(stored::lines_of(front, older, &mut self.notes, name, next));
+        self.scrollback.prepend(stored::lines_of(front, older, &mut self.notes, of, next));
         self.touch();
     }
 }

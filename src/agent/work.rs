@@ -26,6 +26,7 @@ use crate::base::error::ErrorKind;
 use crate::domain::approval::Policy;
 use crate::domain::call_title::{short_title, title_of};
 use crate::domain::chunk::Chunk;
+use crate::domain::diff::DiffColors;
 use crate::domain::elicitation::Elicitation;
 use crate::domain::mcp::PREFIX;
 use crate::domain::message::Body;
@@ -131,7 +132,9 @@ impl Work {
 
     /// Draws the question again, for colours of its code have become known.
     pub fn redraw_question(&mut self) {
-        if let Some(pending) = &mut self.question {
+        let Some(pending) = &mut self.question else { return };
+        let colored = pending.colors.iter().map(DiffColors::count).sum();
+        if std::mem::replace(&mut pending.colored, colored) != colored {
             pending.lines = pending.question.lines(&pending.colors);
         }
     }

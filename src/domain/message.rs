@@ -91,7 +91,7 @@ pub const REPORT: &str = "polylogue ran `";
 
 /// Whether polylogue wrote this message of the user.
 pub fn is_report(text: &str) -> bool {
-    text.starts_with(REPORT)
+    text.starts_with(REPORT) && text.contains("`: it fails (")
 }
 
 /// In a [`Body::Fork`] before the name of an agent that shares no history.

@@ -112,6 +112,9 @@ fn report(step: &FileStep, before: MessageId, conflicts: &[Conflict], command: &
         _ => ("brought back", format!("{command} --redo takes that back")),
     };
     let mut text = format!("{files} {what} ({how})");
+    if step.tool == REDO && step.changes.is_empty() && conflicts.is_empty() {
+        text = "the files are as before the undo already".to_owned();
+    }
     if step.tool == UNDO {
         text = format!("{files} {what} to before message {} ({how})", before.0);
     }

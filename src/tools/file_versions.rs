@@ -14,6 +14,7 @@ use super::Environment;
 use crate::base::beneath::open_path;
 use crate::base::digest::{Digest as _, Sha256};
 use crate::base::id::AgentId;
+use crate::base::text::hex;
 use crate::domain::file_change::{FileChange, FileStep};
 
 /// The largest file that is compared by content and can be edited, in bytes. Both happen on the loop's thread.
@@ -116,6 +117,9 @@ struct Writer {
     agent: AgentId,
     label: String,
     tool: String,
+    /// The file as it was then, by its digest.
+    digest: Option<String>,
+    is_compared: bool,
     /// In milliseconds since 1970.
     ended_at: i64,
 }
@@ -127,21 +131,35 @@ impl LastWriters {
         if files.len() > MAX_WRITERS {
             files.clear();
         }
-        let writer =
-            Writer { agent: step.agent, label: label.to_owned(), tool: step.tool.clone(), ended_at: step.ended_at };
-        for FileChange { path, .. } in &step.changes {
+        for FileChange { path, after, .. } in &step.changes {
             // What others wrote during a command is among its changes.
-            let is_of_other = |known: &Writer| step.is_compared && known.ended_at >= step.began_at;
-            if !files.get(path).is_some_and(is_of_other) {
-                files.insert(path.clone(), writer.clone());
+            let other = files.get(path).filter(|known| step.is_compared && known.ended_at >= step.began_at);
+            if other.is_some_and(|other| !other.is_compared) {
+                continue;
             }
+            if other.is_some_and(|other| other.agent != step.agent) {
+                // It may be of either.
+                files.remove(path);
+                continue;
+            }
+            let writer = Writer {
+                agent: step.agent,
+                label: label.to_owned(),
+                tool: step.tool.clone(),
+                digest: after.content().map(|(digest, _)| digest.to_owned()),
+                is_compared: step.is_compared,
+                ended_at: step.ended_at,
+            };
+            files.insert(path.clone(), writer);
         }
     }
 
-    /// `docs has changed it with edit_file`, if another agent was the last.
+    /// `docs has changed it with edit_file`, if another agent was the last, and nobody else has changed it since.
     fn told_to(&self, agent: AgentId, path: &Path) -> Option<String> {
+        let FileVersion::Content(now) = FileVersion::of(path).ok()? else { return None };
         let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let writer = files.get(path).filter(|writer| writer.agent != agent)?;
+        writer.digest.as_ref().filter(|digest| **digest == hex(now))?;
         Some(format!("{} has changed it with {}", writer.label, writer.tool))
     }
 }

@@ -358,7 +358,13 @@ impl<'a> Landing<'a> {
     fn find_cause(&self, place: &Path, request: &LandRequest, (old, tip): (&str, &str)) -> String {
         let before: Vec<&(Landed, String)> =
             request.before.iter().filter(|(landed, _)| landed.target == self.target).collect();
-        let go_to = |commit: &str| self.run(place, &["checkout", "--quiet", "--force", "--detach", commit]).ok();
+        let go_to = |commit: &str| {
+            // What an earlier run has left there could make this one fail.
+            self.run(place, &["clean", "--quiet", "-ffdx"]).ok()?;
+            self.run(place, &["checkout", "--quiet", "--force", "--detach", commit]).ok()?;
+            let failures = equip(self.checkout.as_deref().unwrap_or(self.root), place, &request.extras, &self.git);
+            Some(failures).filter(String::is_empty)
+        };
         let Some((first, _)) = before.first() else {
             let alone = go_to(old).and_then(|_| self.run_check(place, request).ok());
             let fails = alone.is_some_and(|checked| checked.failure.is_some());
@@ -456,10 +462,18 @@ impl<'a> Landing<'a> {
 
 /// The message of a commit with the lines that end it.
 fn with_trailers(message: &str, request: &LandRequest) -> String {
-    match request.trailers.is_empty() {
-        true => message.to_owned(),
-        false => format!("{}\n\n{}", message.trim_end(), request.trailers.join("\n")),
+    if request.trailers.is_empty() {
+        return message.to_owned();
     }
+    let message = message.trim_end();
+    let is_trailer = |line: &str| {
+        let name = line.split_once(": ").map_or("", |(name, _)| name);
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    // The trailers of a message are its last paragraph (git-interpret-trailers(1)).
+    let has_trailers = message.rsplit_once("\n\n").is_some_and(|(_, last)| last.lines().all(is_trailer));
+    let space = if has_trailers { "\n" } else { "\n\n" };
+    format!("{message}{space}{}", request.trailers.join("\n"))
 }
 
 fn plain<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
@@ -503,6 +517,18 @@ mod tests {
         let listed = "worktree /a b\nHEAD 1\nbranch refs/heads/main\n\nworktree /c\nHEAD 2\ndetached\n";
         let found: Vec<_> = checkouts(listed).into_iter().map(|found| (found.path, found.branch)).collect();
         assert_eq!(found, [("/a b".into(), Some("main".to_owned())), ("/c".into(), None)]);
+    }
+
+    #[test]
+    fn trailers_join_those_that_a_message_has() {
+        let request = LandRequest { trailers: vec!["By: x".into()], ..LandRequest::default() };
+        for (message, expected) in [
+            ("fix: it", "fix: it\n\nBy: x"),
+            ("fix\n\nbody: with words\nand more", "fix\n\nbody: with words\nand more\n\nBy: x"),
+            ("fix\n\nSigned-off-by: a\n", "fix\n\nSigned-off-by: a\nBy: x"),
+        ] {
+            assert_eq!(with_trailers(message, &request), expected);
+        }
     }
 
     #[test]

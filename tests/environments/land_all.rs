@@ -267,3 +267,20 @@ fn an_interrupted_landing_is_taken_back_or_completed_at_the_next_start() {
     wait_for_text(&mut app, "look at these files, which also somebody else has changed: src/f");
     assert_eq!(fs::read_to_string(repo.join("src/f")).unwrap(), "of the person\n");
 }
+
+#[test]
+fn the_worktrees_of_another_repository_are_left_alone() {
+    let (mut app, repo) = app("", &["a"]);
+    write(&app, "a", "a", "1\n");
+    app.switch(0);
+    app.enter("/land --all");
+    wait_for_text(&mut app, "no agent works in a git worktree of the repository here");
+    let other = app.directory().join("other");
+    make_repository(&other);
+    app.enter(&format!("/env coding@{}", other.display()));
+    app.enter("/land --all");
+    wait_for_text(&mut app, "no agent works in a git worktree of the repository here");
+    assert_eq!(state(&repo, "true").0, ["first"]);
+    app.enter("/land a");
+    wait_for_text(&mut app, "uncommitted changes");
+}

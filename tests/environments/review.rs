@@ -175,6 +175,26 @@ fn marked_hunks_of_several_files_are_commented_and_reverted_together() {
 }
 
 #[test]
+fn a_mark_moves_with_its_hunk_and_one_that_is_lost_is_told_before_a_key_acts() {
+    let Some((mut app, _, root)) = reviewed() else { return };
+    open(&mut app);
+    app.type_bytes(b"j j ");
+    wait_for_text(&mut app, "2 hunks marked");
+    let long = root.join("src/long");
+    let text = fs::read_to_string(&long).expect("a file");
+    // The first hunk changes, and the second moves down.
+    let text = text.replace("line two", "line zwei").replace("line 15\n", "line 15\n15b\n15c\n");
+    fs::write(&long, &text).expect("a file");
+    app.say(2, "go on");
+    wait_for_text(&mut app, "1 hunk marked");
+    app.type_bytes(b"x");
+    wait_for_text(&mut app, "marked hunks have changed and lost their marks");
+    app.type_bytes(b"x");
+    wait_for_text(&mut app, "reverted one hunk of");
+    assert_eq!(fs::read_to_string(&long).expect("a file"), text.replace("line 28b\n", ""));
+}
+
+#[test]
 fn the_work_lands_with_a_proposed_message() {
     let Some((mut app, repo, root)) = reviewed() else { return };
     open(&mut app);

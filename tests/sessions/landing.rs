@@ -119,6 +119,11 @@ fn scripts_get_reviews_and_landings_as_json() {
     assert!(landed["text"].as_str().expect("a text").contains("uncommitted changes in"), "{landed}");
     assert_eq!(git(&worktree, &["status", "--porcelain"]), "M src/f");
 
+    fs::write(repo.join("src/f"), "not committed\n").expect("a file");
+    let left = app.run(&["kill", "1", "--land"]);
+    assert_eq!(left.code, Some(2), "{left:?}");
+    assert!(left.err.contains("has uncommitted changes"), "{left:?}");
+    git(&repo, &["checkout", "-q", "src/f"]);
     chat.leave();
     let left = app.run(&["land", "--all", "--only-committed", "--json"]);
     assert_eq!(left.code, Some(1), "{left:?}");

@@ -28,23 +28,21 @@ impl Turn {
     }
 }
 
-/// Adds these messages of the agent of this name, given oldest first, to an empty scrollback. `next` is the kind of the
-/// line that follows.
+/// Adds these messages of the agent of this name, given oldest first, to an empty scrollback. Those up to `inherited` are of
+/// its ancestors. `next` is the kind of the line that follows.
 pub(super) fn lines_of(
     mut scrollback: Scrollback,
     messages: &[Message],
     notes: &mut VecDeque<Note>,
-    name: &str,
+    (name, inherited): (&str, MessageId),
     next: Option<LineKind>,
 ) -> Scrollback {
     let (mut speaker, mut turn) = (None, Turn::default());
     // What follows after the last message may belong to the same turn.
     let is_complete = next.is_none_or(|kind| kind == LineKind::PersonName);
-    let is_own_fork = |message: &Message| matches!(&message.body, Body::Fork(stored) if is_of_child(stored));
-    let inherited = messages.iter().rposition(is_own_fork).unwrap_or(0);
     for (at, message) in messages.iter().enumerate() {
-        // Other forks of an ancestor are not of interest here.
-        if at < inherited && matches!(message.body, Body::Fork(_)) && !is_own_fork(message) {
+        // Other children of an ancestor are not of interest here.
+        if message.id <= inherited && matches!(&message.body, Body::Fork(stored) if !is_of_child(stored)) {
             continue;
         }
         if matches!(message.body, Body::User(_)) {

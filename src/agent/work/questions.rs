@@ -33,6 +33,8 @@ pub struct PendingQuestion {
     pub lines: Vec<StyledLine>,
     /// Of the code in its diffs.
     pub colors: Vec<DiffColors>,
+    /// How many lines have their colours.
+    pub(super) colored: usize,
     pub tool: String,
     pub since: Moment,
     /// An earlier process asked it before.
@@ -107,7 +109,18 @@ impl Agent {
         self.emit(&Chunk::Question { number, title, detail });
         let (colors, since) = (question.diff_colors(), context.now);
         let lines = question.lines(&colors);
-        let pending = PendingQuestion { number, question, lines, colors, tool, since, is_restored, editable, call: at };
+        let pending = PendingQuestion {
+            number,
+            question,
+            lines,
+            colors,
+            colored: 0,
+            tool,
+            since,
+            is_restored,
+            editable,
+            call: at,
+        };
         self.work.question = Some(pending);
         self.enter(State::AwaitingApproval, context);
         let results = self.work.take_unstored();

@@ -7,11 +7,13 @@ use crate::base::text;
 use crate::domain::diff::{DiffColors, FileDiff, draw_code, heading_of, line_counts};
 use crate::domain::frame::{Color, Row, Style, StyledLine};
 use crate::repl::core::Core;
-use crate::repl::terminals::views::Pane;
+use crate::repl::terminals::views::{Pane, TileState};
 
 /// Columns of the list of files, and the least that a screen has for it.
 const LEAST_LIST: usize = 16;
 const LEAST_SCREEN: usize = 70;
+/// Columns of the name of the agent and of its worktree in the title.
+const MOST_NAME: usize = 30;
 /// Rows for comments on a hunk.
 const MOST_COMMENT_ROWS: usize = 4;
 const BETWEEN: &str = " │ ";
@@ -137,9 +139,10 @@ impl ReviewView {
     fn title(&self, core: &Core) -> String {
         let agent = core.agent(self.agent);
         let name = agent.map_or_else(|| core.roster().label_of(self.agent), |agent| agent.listed().to_string());
-        let mut parts = vec!["review".to_owned(), name];
-        parts.extend(agent.and_then(|agent| agent.inputs.environment.place_name()));
-        parts.push(agent.map_or("ended", |agent| agent.status().name()).to_owned());
+        let short = |text: &str| text::shortened(text, MOST_NAME).into_owned();
+        let mut parts = vec!["review".to_owned(), short(&name)];
+        parts.extend(agent.and_then(|agent| agent.inputs.environment.place_name()).map(|place| short(&place)));
+        parts.push(agent.map_or("ended", |agent| TileState::of(core, agent).name()).to_owned());
         if !self.files.is_empty() {
             let sum = |count: fn(&FileDiff) -> usize| self.files.iter().map(count).sum::<usize>();
             let files = text::counted(self.files.len(), "file", "files");
@@ -178,18 +181,14 @@ impl ReviewView {
         let columns = list.saturating_sub(text::width(BETWEEN));
         let counts = short_counts(file);
         let comments = self.comments.iter().filter(|comment| comment.path == file.path).count();
-        let mark = match self.marked.iter().any(|(path, _)| *path == file.path) {
-            _ if comments > 0 => "✎",
-            true => PICKED,
-            false => " ",
-        };
+        let is_marked_inside = self.marked.iter().any(|(path, _)| *path == file.path);
+        let marks = [(is_marked_inside, PICKED), (comments > 0, "✎")].map(|(has, mark)| if has { mark } else { " " });
         let room = columns.saturating_sub(text::width(&counts) + 4);
         let path = shortened_path(&file.path.to_string_lossy(), room);
         let style = if is_marked { Style::BOLD } else { Style::default() };
         let mut row = Row::of(if is_marked { "> " } else { "  " }, Style::color(Color::User));
         row.push(format!("{path}{}", " ".repeat(room.saturating_sub(text::width(&path)))), style);
-        row.push(mark, Style::color(Color::Attention));
-        row.push(" ", Style::default());
+        row.push(marks.concat(), Style::color(Color::Attention));
         match counts.split_once(' ').filter(|_| !file.lines.is_empty()) {
             Some((added, removed)) => {
                 row.push(added, Style::color(Color::Added));

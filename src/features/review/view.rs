@@ -39,6 +39,8 @@ pub(super) struct ReviewView {
     pub colors: Option<DiffColors>,
     /// Hunks that `x` and `c` are about instead of that one, with the path of their file.
     pub marked: Vec<(PathBuf, Vec<String>)>,
+    /// Some marks are gone since the last key: their hunks have changed.
+    has_lost_marks: bool,
     pub comments: Vec<Comment>,
     /// What the text that is typed is for.
     asked: Option<Asked>,
@@ -93,6 +95,7 @@ impl ReviewView {
             layout: Layout::default(),
             colors: None,
             marked: Vec::new(),
+            has_lost_marks: false,
             comments: Vec::new(),
             asked: None,
             discards: false,
@@ -126,13 +129,26 @@ impl ReviewView {
             files.append(&mut changes.elsewhere);
         }
         self.files.replace(files, |one, other| one.path == other.path);
-        let files = &self.files;
-        self.marked.retain(|(path, lines)| {
-            let file = files.iter().find(|file| file.path == *path);
-            file.is_some_and(|file| file.hunks().into_iter().any(|hunk| file.lines[hunk] == lines[..]))
-        });
+        if changes.is_ok() {
+            let count = self.marked.len();
+            self.marked =
+                std::mem::take(&mut self.marked).into_iter().filter_map(|mark| self.mark_again(mark)).collect();
+            self.has_lost_marks |= self.marked.len() < count;
+        }
         self.changes = Some(changes);
         self.layout = Layout::default();
+    }
+
+    /// The mark of a hunk that may have moved; `None` if it has changed.
+    fn mark_again(&self, (path, lines): (PathBuf, Vec<String>)) -> Option<(PathBuf, Vec<String>)> {
+        let file = self.files.iter().find(|file| file.path == path)?;
+        let hunks: Vec<&[String]> = file.hunks().into_iter().map(|hunk| &file.lines[hunk]).collect();
+        let mut moved = hunks.iter().filter(|hunk| hunk[1..] == lines[1..]);
+        let found = match hunks.iter().any(|hunk| **hunk == lines[..]) {
+            true => return Some((path, lines)),
+            false => moved.next().filter(|_| moved.next().is_none())?,
+        };
+        Some((path, found.to_vec()))
     }
 
     fn file(&self) -> Option<&FileDiff> {
@@ -263,10 +279,17 @@ impl ReviewView {
         let comments = std::mem::take(&mut self.comments);
         let texts = comments.iter().map(|comment| {
             let (path, lines) = (comment.path.display(), comment.lines.join("\n"));
-            format!("{path}:{}: {}\n```diff\n{lines}\n```", comment.line, comment.text)
+            let now = if self.has_hunk(comment) { "" } else { " (these lines have been changed or reverted since)" };
+            format!("{path}:{}: {}{now}\n```diff\n{lines}\n```", comment.line, comment.text)
         });
         let text = format!("Comments on your changes:\n\n{}", texts.collect::<Vec<_>>().join("\n\n"));
         ViewAct::Changes(vec![(self.agent, Change::Submit(text))])
+    }
+
+    /// Whether the hunk of a comment is still there, where it was or elsewhere in the file.
+    fn has_hunk(&self, comment: &Comment) -> bool {
+        let mut files = self.files.iter().filter(|file| file.path == comment.path);
+        files.any(|file| file.hunks().into_iter().any(|hunk| file.lines[hunk][1..] == comment.lines[1..]))
     }
 
     /// The base branch; none without a worktree.
@@ -278,7 +301,13 @@ impl ReviewView {
         let Some(target) = self.target() else {
             return ViewAct::Notice("nothing to land: this agent works in your directory, not in a worktree");
         };
-        let title = format!("land on {target}: commit message for uncommitted changes (Enter lands, Esc cancels)");
+        let check = core.agent(self.agent).map(|agent| (agent.report.fails, agent.report.check.as_str()));
+        let check = match check {
+            Some((true, check)) => format!(" although {check}"),
+            _ => String::new(),
+        };
+        let title =
+            format!("land on {target}{check}: commit message for uncommitted changes (Enter lands, Esc cancels)");
         self.asked = Some(Asked::Land);
         ViewAct::Ask { title, text: core.roster().commit_subject(core.store(), self.agent) }
     }
@@ -291,19 +320,21 @@ impl ReviewView {
 
     /// Lands the work of all agents, when the key was pressed twice.
     fn land_all(&mut self, core: &Core, was_asked: bool) -> ViewAct {
-        let check = core.agent(self.agent).is_some_and(|agent| !agent.done_command(core.config()).is_empty());
+        let agents = || self.others.iter().filter_map(|agent| core.agent(*agent));
+        let checked = agents().filter(|agent| !agent.done_command(core.config()).is_empty()).count();
         self.lands_all = !was_asked;
-        match (was_asked, check) {
+        match (was_asked, checked) {
             (true, _) => {
                 let how = LandMany { agents: Vec::new(), method: LandMethod::Rebase, only_committed: false };
                 ViewAct::Changes(vec![(self.agent, Change::Files(FileJob::LandMany(how)))])
             }
-            (false, true) => {
-                ViewAct::Notice("A again lands the work of all agents, each if your [done] command succeeds")
-            }
-            (false, false) => {
+            (false, 0) => {
                 ViewAct::Notice("A again lands the work of all agents, unchecked: there is no [done] command")
             }
+            (false, checked) if checked < agents().count() => ViewAct::Notice(
+                "A again lands the work of all agents; not all have a command that checks it (/done sets one)",
+            ),
+            (false, _) => ViewAct::Notice("A again lands the work of all agents, each if your [done] command succeeds"),
         }
     }
 
@@ -429,6 +460,11 @@ impl ViewContent for ReviewView {
             KeyCode::PageUp => self.scroll(-page),
             KeyCode::Home => self.scroll(isize::MIN / 2),
             KeyCode::End => self.scroll(isize::MAX / 2),
+            KeyCode::Char('c' | 'x') if std::mem::take(&mut self.has_lost_marks) => {
+                return ViewAct::Notice(
+                    "marked hunks have changed and lost their marks: look again, then press the key",
+                );
+            }
             KeyCode::Char('c') => return self.begin_comment(),
             KeyCode::Char('C') => self.comments.clear(),
             KeyCode::Char('s') => return self.send_comments(core),

@@ -65,10 +65,16 @@ fn remember(core: &mut Core, agent: AgentId, stored: Result<Vec<Message>>) {
 
 /// The last lines of the messages of commits of an agent's work.
 pub(in crate::repl) fn trailers(core: &Core, agent: AgentId) -> Vec<String> {
-    let model = core.roster.get(agent).map(|agent| agent.inputs.endpoint.shown_name().to_string()).unwrap_or_default();
-    let label = core.roster.label_of(agent);
-    let fill = |line: &String| line.replace("{agent}", &label).replace("{model}", &model);
-    core.config.worktree.trailers.iter().map(fill).collect()
+    let stored = || core.store.agent(agent).ok().flatten();
+    let (name, model) = match core.roster.get(agent) {
+        Some(agent) => (agent.identity.label(), Some(agent.inputs.endpoint.shown_name().to_string())),
+        None => (core.roster.label_of(agent), stored().and_then(|row| row.endpoint)),
+    };
+    let fill = |line: &String| {
+        let is_filled = model.is_some() || !line.contains("{model}");
+        is_filled.then(|| line.replace("{agent}", &name).replace("{model}", model.as_deref().unwrap_or_default()))
+    };
+    core.config.worktree.trailers.iter().filter_map(fill).collect()
 }
 
 /// Our worktree in which an agent works, or worked until it was killed or archived.
@@ -76,8 +82,21 @@ pub(in crate::repl) fn worktree_of(core: &Core, agent: AgentId) -> Option<PathBu
     if let Some(agent) = core.roster.get(agent) {
         return agent.inputs.environment.worktree.clone();
     }
-    let directory = core.store.agent(agent).ok()??.directory?;
-    core.factory.environments.worktree_around(Path::new(&directory)).filter(|root| root.exists())
+    let directory = directory_of(core, agent)?;
+    core.factory.environments.worktree_around(&directory).filter(|root| root.exists())
+}
+
+/// Where an agent works, or worked until it was killed or archived.
+pub(in crate::repl) fn directory_of(core: &Core, agent: AgentId) -> Option<PathBuf> {
+    match core.roster.get(agent) {
+        Some(agent) => Some(agent.inputs.environment.working_directory.clone()),
+        None => Some(PathBuf::from(core.store.agent(agent).ok()??.directory?)),
+    }
+}
+
+/// Whether an agent, which may have been killed, works in a project.
+pub(in crate::repl) fn is_in(core: &Core, agent: AgentId, project: &Path) -> bool {
+    directory_of(core, agent).is_some_and(|directory| core.factory.environments.is_in(&directory, project))
 }
 
 /// The environment in which git runs for the program itself.

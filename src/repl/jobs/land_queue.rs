@@ -22,6 +22,7 @@ use crate::repl::core::file_steps;
 use crate::repl::event::JobResult;
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::tasks::Kind;
+use crate::sandbox::git_directory;
 use crate::tools::conflicts::{Other, Survey};
 use crate::tools::{Job, landing};
 
@@ -37,6 +38,8 @@ pub(super) struct LandQueue {
     count: usize,
     /// What has landed, on which branch and where that was before, with the name of the agent.
     landed: Vec<(Landed, String)>,
+    /// Whose work has landed without a command that says whether it is done, where others have one.
+    unchecked: Vec<String>,
     /// Who was left, and why.
     left: Vec<(String, NotLanded)>,
     is_stopped: bool,
@@ -54,7 +57,7 @@ impl Jobs {
         if self.land_queue.is_some() {
             return Err(Error::usage("worktrees are being landed already: Esc stops that after the current one"));
         }
-        let agents = worktrees_of(core, &how.agents)?;
+        let agents = worktrees_of(core, (origin, shown_at), &how.agents)?;
         let Some(directory) = agents.first().and_then(|(_, root)| root.parent()).map(Path::to_owned) else {
             return Err(Error::usage("no agent works in a git worktree: /fork --worktree creates one that does"));
         };
@@ -84,6 +87,7 @@ impl Jobs {
             current: shown_at,
             count,
             landed: Vec::new(),
+            unchecked: Vec::new(),
             left: Vec::new(),
             is_stopped: false,
         });
@@ -131,10 +135,7 @@ impl Jobs {
                     continue;
                 }
             };
-            let is_in = |project: &PathBuf| {
-                let root = file_steps::worktree_of(core, agent);
-                root.is_some_and(|root| core.factory().environments.is_in(&root, project))
-            };
+            let is_in = |project: &PathBuf| file_steps::is_in(core, agent, project);
             let config = core.config();
             let request = LandRequest {
                 method: queue.how.method,
@@ -160,6 +161,7 @@ impl Jobs {
         let root = self.own_worktree(core, agent)?;
         let environment = file_steps::environment_of_git(core);
         let (task, there) = ((Kind::Land, agent, Some(root.clone())), root.clone());
+        let is_checked = !request.check.is_empty();
         let work = move |job: &Job| Ok(landing::land(&there, &request, &environment, job));
         self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
             let Some(queue) = &mut jobs.land_queue else { return };
@@ -167,11 +169,14 @@ impl Jobs {
             match outcome.map_err(NotLanded::from).flatten() {
                 Ok(landed) => {
                     core.note(shown_at, LineKind::Note, &format!("{label}: {}", landed.text));
+                    queue.unchecked.extend((!is_checked).then(|| label.clone()));
                     queue.landed.push((landed, label));
                     jobs.on_landed(core, agent, root, shown_at);
                 }
                 Err(left) => {
-                    core.note(shown_at, LineKind::Warning, &format!("{label} is left: {}", left.why));
+                    if !left.is_up_to_date {
+                        core.note(shown_at, LineKind::Warning, &format!("{label} is left: {}", left.why));
+                    }
                     queue.left.push((label, left));
                 }
             }
@@ -180,13 +185,17 @@ impl Jobs {
     }
 
     fn end_queue(&mut self, core: &mut Core) {
-        let Some(queue) = self.land_queue.take() else { return };
+        let Some(mut queue) = self.land_queue.take() else { return };
         core.edit(queue.shown_at, |agent| agent.jobs = agent.jobs.saturating_sub(1));
         let names = queue.landed.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(", ");
         let mut text = format!("landed {} of {}", queue.landed.len(), counted(queue.count, "worktree", "worktrees"));
         if !names.is_empty() {
             text.push_str(&format!(": {names}"));
         }
+        if !queue.unchecked.is_empty() {
+            text.push_str(&format!("\nlanded without a check (/done sets one): {}", queue.unchecked.join(", ")));
+        }
+        queue.left.sort_by_key(|(_, left)| left.is_up_to_date);
         for (name, left) in &queue.left {
             let why = left.why.lines().next().unwrap_or_default().trim_end_matches(':');
             text.push_str(&format!("\n{name} is left: {why}"));
@@ -202,8 +211,9 @@ impl Jobs {
     }
 }
 
-/// The worktrees of these agents, or of all, each once with the first agent that works there. Fails if one has none.
-fn worktrees_of(core: &Core, agents: &[AgentId]) -> Result<Vec<(AgentId, PathBuf)>> {
+/// The worktrees of these agents, or of all of the repository of that agent, each once with the first agent that works there.
+/// Fails if one has none.
+fn worktrees_of(core: &Core, (origin, at): (Origin, AgentId), agents: &[AgentId]) -> Result<Vec<(AgentId, PathBuf)>> {
     let mut found: Vec<(AgentId, PathBuf)> = Vec::new();
     let is_all = agents.is_empty();
     for agent in if is_all { core.roster().ids() } else { agents.to_vec() } {
@@ -216,7 +226,29 @@ fn worktrees_of(core: &Core, agents: &[AgentId]) -> Result<Vec<(AgentId, PathBuf
             found.push((agent, root));
         }
     }
+    if is_all {
+        retain_repository(core, (origin, at), &mut found)?;
+    }
     Ok(found)
+}
+
+/// Leaves the worktrees of the repository in which this agent works. A client gets all if they are of one repository.
+fn retain_repository(core: &Core, (origin, at): (Origin, AgentId), found: &mut Vec<(AgentId, PathBuf)>) -> Result<()> {
+    let repositories: BTreeSet<PathBuf> = found.iter().filter_map(|(_, root)| git_directory(root)).collect();
+    let directory = file_steps::directory_of(core, at).unwrap_or_default();
+    match directory.ancestors().find_map(git_directory) {
+        // A client may run anywhere.
+        _ if repositories.len() < 2 && matches!(origin, Origin::Client(_)) => {}
+        Some(here) => found.retain(|(_, root)| git_directory(root).as_ref() == Some(&here)),
+        None => found.clear(),
+    }
+    if found.is_empty() && !repositories.is_empty() {
+        return Err(Error::usage(
+            "no agent works in a git worktree of the repository here: go to an agent of the other repository, or name the \
+             agents to land (/land 1 2)",
+        ));
+    }
+    Ok(())
 }
 
 /// The worktrees in an order in which few conflict with those before: the fewest conflicts first, then the smallest change.

@@ -29,7 +29,7 @@ impl Jobs {
         request: LandRequest,
     ) -> Result<()> {
         let root = self.own_worktree(core, agent)?;
-        let is_in = |project: &PathBuf| core.factory().environments.is_in(&root, project);
+        let is_in = |project: &PathBuf| file_steps::is_in(core, agent, project);
         let trailers = file_steps::trailers(core, agent);
         let request = LandRequest { trailers, extras: core.config().worktree_extras(is_in), ..request };
         let (environment, label) = (file_steps::environment_of_git(core), core.roster().label_of(agent));
@@ -53,15 +53,17 @@ impl Jobs {
             let shown_at = if ends { survivor(core, shown_at, &[agent]) } else { shown_at };
             if ends {
                 jobs.release_worktree(root.clone(), shown_at);
-                outcome = outcome
-                    .and_then(|landed| core.kill(agent, false).map(|()| landed).map_err(|error| error.message.into()));
+                if let (Ok(landed), Err(error)) = (&mut outcome, core.kill(agent, false)) {
+                    landed.text.push_str(&format!("\nthe agent was not ended: {error}"));
+                }
             }
             if outcome.is_ok() {
                 jobs.on_landed(core, agent, root, shown_at);
             }
             let outcome = match outcome {
                 Ok(landed) => Ok(JobResult { data: json!([landed.as_json(&label)]), text: landed.text }),
-                Err(left) if matches!(origin, Origin::Client(_)) => {
+                // A client that asked for something else as well gets an error.
+                Err(left) if matches!(origin, Origin::Client(_)) && !kills_agent_after => {
                     Ok(JobResult { data: json!([left.as_json(&label)]), text: left.why })
                 }
                 Err(left) => Err(Error::usage(left.why)),
@@ -212,10 +214,16 @@ fn notify_view(core: &mut Core, origin: Origin, text: String) {
     }
 }
 
+/// The name by which a command finds an agent.
+pub(super) fn name_to_type(core: &Core, agent: AgentId) -> String {
+    let identity = core.agent(agent).map(|agent| &agent.identity);
+    let number = || Some(identity?.number()?.to_string());
+    identity.and_then(|identity| identity.name.clone()).or_else(number).unwrap_or_else(|| agent.short())
+}
+
 /// The line to type again.
 fn line_of(core: &Core, typed_at: AgentId, agent: AgentId, request: &LandRequest) -> String {
-    let name = || core.agent(agent).and_then(|agent| agent.identity.name.clone()).unwrap_or_else(|| agent.short());
-    let named = if typed_at == agent { String::new() } else { format!(" {}", name()) };
+    let named = if typed_at == agent { String::new() } else { format!(" {}", name_to_type(core, agent)) };
     let way = request.method.option().map(|option| format!(" --{option}")).unwrap_or_default();
     let commit = request.commit.as_ref().map(|message| format!(" --commit {message}")).unwrap_or_default();
     let verify = if request.verifies { " --verify" } else { "" };

@@ -9,7 +9,7 @@ use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::{Core, file_steps};
 use crate::repl::jobs::Jobs;
-use crate::repl::jobs::landing::report;
+use crate::repl::jobs::landing::{name_to_type, report};
 use crate::repl::jobs::tasks::Kind;
 use crate::team::undo::{IN_CHAT, IN_SHELL, conclude, plan, take_up as take_up_journals};
 use crate::tools::Job;
@@ -74,6 +74,10 @@ impl Jobs {
         if self.tasks.is_running(Kind::Undo, agent) {
             return Err(Error::usage("an undo of this agent is under way: wait until it is done"));
         }
+        let root = file_steps::worktree_of(core, agent);
+        if root.is_some_and(|root| self.tasks.is_running_in(Kind::Land, &root)) {
+            return Err(Error::usage("the worktree is being landed: wait for the note"));
+        }
         let snapshots = file_steps::snapshots(core)?;
         let before = core.store().last_own_message(agent)?;
         let (kept, step) = (snapshots.clone(), FileStep::new(agent, UNDO));
@@ -86,7 +90,8 @@ impl Jobs {
             files => format!("{} files", files.len()),
         };
         let again = if count == "one hunk" { "it" } else { "them" };
-        let note = format!("reverted {count} of {place} (/undo --redo applies {again} again)");
+        let who = if shown_at == agent { String::new() } else { format!(" {}", name_to_type(core, agent)) };
+        let note = format!("reverted {count} of {place} (/undo{who} --redo applies {again} again)");
         let work = move |_: &Job| snapshots::revert_hunks(&kept, step, before.0, &hunks);
         self.tasks.spawn(core, (Kind::Undo, agent, None), work, move |_, core, outcome| {
             let outcome = outcome.unwrap_or_else(UndoOutcome::Failed);

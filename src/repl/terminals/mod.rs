@@ -286,11 +286,15 @@ impl Terminals {
         }
     }
 
-    /// Shows the result of a change: in the agent's text, or on a read-only terminal there alone.
+    /// Shows the result of a change: in the agent's text, and at a view, which hides that. On a read-only terminal there alone.
     pub(super) fn show_result(&mut self, core: &mut Core, origin: Origin, agent: AgentId, kind: LineKind, text: &str) {
         match origin.terminal().filter(|id| self.is_read_only(*id)) {
             Some(id) => self.notify(id, text.to_owned()),
-            None => core.note(agent, kind, text),
+            None => {
+                core.note(agent, kind, text);
+                let view = origin.terminal().filter(|id| self.shows_view(*id));
+                view.into_iter().for_each(|id| self.notify(id, text.to_owned()));
+            }
         }
     }
 

@@ -16,6 +16,8 @@ use crate::repl::terminals::views::{TileState, column};
 
 /// Children that are listed, the newest.
 const MOST_CHILDREN: usize = 9;
+/// Children among which those are looked for, the newest: this is done in each turn of the loop.
+const MOST_SEARCHED: usize = 50;
 /// Columns of the names of children, at most.
 const NAME_COLUMNS: usize = 40;
 
@@ -37,8 +39,10 @@ pub(super) fn rows(core: &Core, terminal: &Terminal, agent: &Agent) -> Vec<Row> 
 pub(super) fn hash_children(core: &Core, agent: AgentId) -> u64 {
     let mut hash = DefaultHasher::new();
     for child in children(core, agent) {
-        (child.id(), TileState::of(core, child), &child.report, &child.title).hash(&mut hash);
+        let identity = (&child.identity.name, child.identity.number);
+        (identity, TileState::of(core, child), &child.report, &child.title).hash(&mut hash);
         child.question().map(|asked| asked.number).hash(&mut hash);
+        (child.state() == State::Idle).then(|| child.view.revision()).hash(&mut hash);
     }
     hash.finish()
 }
@@ -46,7 +50,7 @@ pub(super) fn hash_children(core: &Core, agent: AgentId) -> u64 {
 fn children(core: &Core, agent: AgentId) -> impl Iterator<Item = &Agent> {
     let roster = core.roster();
     let is_shown = move |id: &AgentId| roster.shown_parent(*id) == Some(agent);
-    let shown = roster.children(agent).rev().filter(is_shown).filter_map(move |id| roster.get(id));
+    let shown = roster.children(agent).rev().take(MOST_SEARCHED).filter(is_shown).filter_map(move |id| roster.get(id));
     shown.filter(|child| child.inputs.environment.worktree.is_some()).take(MOST_CHILDREN)
 }
 
@@ -64,7 +68,8 @@ fn of_children(core: &Core, agent: AgentId, columns: u16) -> Vec<Row> {
         let mut row = Row::of(format!("  {:>digits$} ", child.identity.digits()), Style::DIM);
         row.push(format!("{}  ", column(&name(child), names)), Style::default());
         row.push(format!("{}  ", column(state.name(), states)), Style::color(state.color()));
-        row.push(text::sanitise(&about(child)), Style::DIM);
+        let room = usize::from(columns).saturating_sub(text::width(&row.text()));
+        row.push(text::shortened(&text::sanitise(&about(child)), room), Style::DIM);
         row.cut(columns)
     };
     children.iter().map(row).collect()

@@ -48,7 +48,7 @@ pub(super) use keys::acts_of;
 use picker::PickerView;
 use search::SearchView;
 use setup::SetupView;
-pub(super) use tile::TileState;
+pub(crate) use tile::TileState;
 use timeline::TimelineView;
 use wall::WallView;
 
@@ -393,10 +393,14 @@ impl Terminals {
         let status = (height > input.len()).then(|| painter.status_row(core.agent(focus)?)).flatten();
         let room = height.saturating_sub(input.len() + usize::from(status.is_some()));
         let lines = painter.notice.iter().flat_map(|notice| notice.lines());
-        let notice: Vec<Row> = lines
-            .flat_map(|line| StyledLine::of(line, Style::color(Color::Attention)).wrap(columns.into()))
-            .take(MOST_NOTICE_ROWS.min(room))
-            .collect();
+        let mut notice: Vec<Row> =
+            lines.flat_map(|line| StyledLine::of(line, Style::color(Color::Attention)).wrap(columns.into())).collect();
+        let most = MOST_NOTICE_ROWS.min(room);
+        if notice.len() > most {
+            notice.truncate(most.saturating_sub(1));
+            notice.push(Row::of("… (all of it is in the conversation)", Style::DIM));
+            notice.truncate(most);
+        }
         let pane = view.pane(core, painter, (columns, room - notice.len()));
         let Pane { mut rows, page, has_whole_rules, cursor: own, .. } = pane.finished();
         rows.extend(notice);

@@ -16,7 +16,7 @@ use crate::team::Places;
 
 /// What an agent does, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::repl::terminals) enum TileState {
+pub(crate) enum TileState {
     Asks,
     Failed,
     /// The command that says whether it is done has failed.
