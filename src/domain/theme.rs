@@ -59,7 +59,9 @@ impl ThemeSettings {
             Some(paint) => paint.within(depth),
             None => built_in(self.name, is_light, depth, color),
         };
-        Theme { paints: Color::ALL.map(|(color, ..)| paint(color)) }
+        let is_light = self.name.ends_with("light") || self.name == "auto" && is_light;
+        let faint = (is_light && depth != Depth::Basic).then_some(Paint::Indexed(FAINT_ON_LIGHT));
+        Theme { paints: Color::ALL.map(|(color, ..)| paint(color)), faint }
     }
 }
 
@@ -73,12 +75,22 @@ impl Default for ThemeSettings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Theme {
     paints: [Paint; Color::ALL.len()],
+    /// Of faint text, where a terminal would make it too faint to read.
+    faint: Option<Paint>,
 }
+
+/// Terminals mix faint text with the background: on a light one too little contrast is left.
+const FAINT_ON_LIGHT: u8 = 241;
 
 impl Theme {
     pub fn paint(&self, color: Color) -> Paint {
         // `Color::ALL` is in the order of the type.
         self.paints[color as usize]
+    }
+
+    /// The colour of faint text; without one it has the attribute for that.
+    pub fn faint(&self) -> Option<Paint> {
+        self.faint
     }
 }
 
@@ -264,6 +276,8 @@ mod tests {
                 let contrast = contrast(paint, background);
                 assert!(paint == Paint::Default || contrast >= 4.5, "{name} {color:?} {paint}: {contrast:.1}");
             }
+            assert_eq!(theme.faint().is_some(), name.ends_with("light"));
+            assert!(theme.faint().is_none_or(|paint| contrast(paint, background) >= 4.5), "{name}");
         }
     }
 

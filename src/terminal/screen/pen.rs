@@ -161,18 +161,20 @@ impl Pen {
         if self.style != Style::default() && style != Style::default() {
             codes.push("0".into());
         }
+        let background = self.theme.paint(style.background);
+        let drawn = if background == Paint::Default { style.without_background() } else { style };
+        let color = self.theme.paint(drawn.color);
+        let faint = self.theme.faint().filter(|_| style.dim && color == Paint::Default);
         let attributes = [
             (style.bold, "1"),
-            (style.dim, "2"),
+            (style.dim && faint.is_none(), "2"),
             (style.italic, "3"),
             (style.underline, "4"),
             (style.reverse, "7"),
             (style.strike, "9"),
         ];
         codes.extend(attributes.iter().filter(|(is_set, _)| *is_set).map(|(_, code)| Cow::Borrowed(*code)));
-        let background = self.theme.paint(style.background);
-        let drawn = if background == Paint::Default { style.without_background() } else { style };
-        codes.extend(code(self.theme.paint(drawn.color)));
+        codes.extend(code(faint.unwrap_or(color)));
         codes.extend(background_code(background));
         self.send(&format!("\x1b[{}m", codes.join(";")));
         self.style = style;
