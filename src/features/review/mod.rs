@@ -1,5 +1,7 @@
 //! What an agent has changed, to be read, commented and landed: `/diff`, `/review-changes`, Alt+R.
 
+mod comments;
+mod marks;
 mod paint;
 mod view;
 

@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 
-use super::view::{Comment, ReviewView, place};
+use super::comments::Comment;
+use super::view::{ReviewView, place};
 use crate::base::text;
 use crate::domain::diff::{DiffColors, FileDiff, draw_code, heading_of, line_counts};
 use crate::domain::frame::{Color, Row, Style, StyledLine};
 use crate::repl::core::Core;
 use crate::repl::terminals::views::{Pane, TileState};
+use crate::tools::worktree::name_from;
 
 /// Columns of the list of files, and the least that a screen has for it.
 const LEAST_LIST: usize = 16;
@@ -70,7 +72,7 @@ impl ReviewView {
 
     /// The columns of the list of files with what separates it; 0 where it is left out.
     fn list_columns(&self, columns: usize) -> usize {
-        if columns < LEAST_SCREEN || self.files.is_empty() {
+        if columns < LEAST_SCREEN || self.files.len() < 2 {
             return 0;
         }
         let widest = self
@@ -141,7 +143,13 @@ impl ReviewView {
         let name = agent.map_or_else(|| core.roster().label_of(self.agent), |agent| agent.listed().to_string());
         let short = |text: &str| text::shortened(text, MOST_NAME).into_owned();
         let mut parts = vec!["review".to_owned(), short(&name)];
-        parts.extend(agent.and_then(|agent| agent.inputs.environment.place_name()).map(|place| short(&place)));
+        // Most worktrees are named after the task.
+        let is_said = |place: &String| {
+            let named = agent.is_some_and(|agent| agent.identity.name.is_some());
+            !named && place.rsplit(':').next() == Some(&name_from(&name))
+        };
+        let place = agent.and_then(|agent| agent.inputs.environment.place_name()).filter(|place| !is_said(place));
+        parts.extend(place.map(|place| short(&place)));
         parts.push(agent.map_or("ended", |agent| TileState::of(core, agent).name()).to_owned());
         if !self.files.is_empty() {
             let sum = |count: fn(&FileDiff) -> usize| self.files.iter().map(count).sum::<usize>();
@@ -172,7 +180,10 @@ impl ReviewView {
             0 => (String::new(), file.path.display().to_string()),
             count => (format!("   hunk {} of {count}", self.hunk + 1), place(file, &hunks, self.hunk)),
         };
-        let mut row = Row::of(format!("  {}", text::sanitise(&place)), Style::BOLD);
+        // Beside a list of files, that has the mark.
+        let mark = if self.list_columns(columns) > 0 { "  " } else { "> " };
+        let mut row = Row::of(mark, Style::color(Color::User));
+        row.push(text::sanitise(&place), Style::BOLD);
         row.push(format!("   {}{at}", file.counts()), Style::DIM);
         row.cut(u16::try_from(columns).unwrap_or(u16::MAX))
     }
@@ -206,7 +217,7 @@ impl ReviewView {
         let own = self.comments.iter().filter(|comment| comment.path == file.path && Some(&comment.lines[..]) == lines);
         let line = |comment: &Comment| StyledLine {
             prefix: "✎ ".into(),
-            parts: vec![(comment.text().to_owned(), Style::color(Color::Attention))],
+            parts: vec![(comment.text.clone(), Style::color(Color::Attention))],
         };
         let mut rows: Vec<Row> = own.flat_map(|comment| line(comment).wrap(columns)).take(MOST_COMMENT_ROWS).collect();
         if let Some(Ok(changes)) = &self.changes {

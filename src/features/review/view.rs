@@ -7,11 +7,12 @@ use std::hash::{DefaultHasher, Hash as _};
 use std::ops::Range;
 use std::path::PathBuf;
 
+use super::comments::Comment;
 use super::paint::Layout;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::job::JobThread;
 use crate::domain::change::{Change, FileJob, ViewName};
-use crate::domain::diff::{DiffColors, FileDiff, FileHunks};
+use crate::domain::diff::{DiffColors, FileDiff};
 use crate::domain::file_change::{LandMany, LandMethod, LandRequest};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::scrollback::CodeLines;
@@ -43,7 +44,7 @@ pub(super) struct ReviewView {
     has_lost_marks: bool,
     pub comments: Vec<Comment>,
     /// What the text that is typed is for.
-    asked: Option<Asked>,
+    pub asked: Option<Asked>,
     /// `D` was pressed: a second time discards.
     discards: bool,
     /// `A` was pressed: a second time lands the work of all agents.
@@ -52,7 +53,7 @@ pub(super) struct ReviewView {
     leaves: bool,
     /// The agents that can be reviewed, in the order of the roster.
     others: Vec<AgentId>,
-    revision: u64,
+    pub revision: u64,
     /// The revision that the last frame showed.
     pub drawn: Cell<u64>,
 }
@@ -60,23 +61,7 @@ pub(super) struct ReviewView {
 /// The newest message, and whether tools are at work.
 type Seen = (Option<MessageId>, bool);
 
-/// A comment on a hunk.
-pub(super) struct Comment {
-    pub path: PathBuf,
-    /// The line in the file that the hunk begins to change.
-    line: usize,
-    /// The lines of the hunk.
-    pub lines: Vec<String>,
-    text: String,
-}
-
-impl Comment {
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-}
-
-enum Asked {
+pub(super) enum Asked {
     /// One comment for each hunk, without a text yet.
     Comments(Vec<Comment>),
     Land,
@@ -139,23 +124,11 @@ impl ReviewView {
         self.layout = Layout::default();
     }
 
-    /// The mark of a hunk that may have moved; `None` if it has changed.
-    fn mark_again(&self, (path, lines): (PathBuf, Vec<String>)) -> Option<(PathBuf, Vec<String>)> {
-        let file = self.files.iter().find(|file| file.path == path)?;
-        let hunks: Vec<&[String]> = file.hunks().into_iter().map(|hunk| &file.lines[hunk]).collect();
-        let mut moved = hunks.iter().filter(|hunk| hunk[1..] == lines[1..]);
-        let found = match hunks.iter().any(|hunk| **hunk == lines[..]) {
-            true => return Some((path, lines)),
-            false => moved.next().filter(|_| moved.next().is_none())?,
-        };
-        Some((path, found.to_vec()))
-    }
-
-    fn file(&self) -> Option<&FileDiff> {
+    pub fn file(&self) -> Option<&FileDiff> {
         self.files.marked()
     }
 
-    fn hunks(&self) -> Vec<Range<usize>> {
+    pub fn hunks(&self) -> Vec<Range<usize>> {
         self.file().map(FileDiff::hunks).unwrap_or_default()
     }
 
@@ -165,7 +138,7 @@ impl ReviewView {
     }
 
     /// The next hunk, or the first of the next file.
-    fn next_hunk(&mut self) {
+    pub fn next_hunk(&mut self) {
         let is_last = self.hunk + 1 >= self.hunks().len();
         match is_last && self.files.at() + 1 < self.files.len() {
             true => self.go_to_file(1),
@@ -206,90 +179,6 @@ impl ReviewView {
                 ViewAct::Done
             }
         }
-    }
-
-    /// Whether Space has marked this hunk.
-    pub fn is_marked(&self, file: &FileDiff, hunk: &Range<usize>) -> bool {
-        self.marked.iter().any(|(path, lines)| *path == file.path && file.lines[hunk.clone()] == lines[..])
-    }
-
-    /// Marks the hunk, or takes the mark away, and goes to the next one.
-    fn mark_hunk(&mut self) {
-        let Some(hunk) = self.hunks().get(self.hunk).cloned() else { return };
-        self.mark(&[hunk]);
-        self.next_hunk();
-    }
-
-    /// Marks hunks of the file; if all of them are, takes the marks away.
-    fn mark(&mut self, hunks: &[Range<usize>]) {
-        let Some(file) = self.file() else { return };
-        let is_all = hunks.iter().all(|hunk| self.is_marked(file, hunk));
-        let picked: Vec<_> = hunks.iter().map(|hunk| (file.path.clone(), file.lines[hunk.clone()].to_vec())).collect();
-        self.marked.retain(|marked| !picked.contains(marked));
-        if !is_all {
-            self.marked.extend(picked);
-        }
-    }
-
-    /// The files with the hunks that `x` and `c` are about: the marked ones, or the one at which the view is.
-    fn picked(&self) -> Vec<(&FileDiff, Vec<usize>)> {
-        if self.marked.is_empty() {
-            let here = self.file().filter(|file| !file.lines.is_empty());
-            return here.map(|file| (file, vec![self.hunk])).into_iter().collect();
-        }
-        let marked = |file: &FileDiff| {
-            let hunks = file.hunks().into_iter().enumerate();
-            hunks.filter(|(_, hunk)| self.is_marked(file, hunk)).map(|(at, _)| at).collect::<Vec<usize>>()
-        };
-        self.files.iter().map(|file| (file, marked(file))).filter(|(_, hunks)| !hunks.is_empty()).collect()
-    }
-
-    /// A comment is about what was on the screen when it was begun.
-    fn begin_comment(&mut self) -> ViewAct {
-        let picked = self.picked();
-        let comment = |(file, hunks): &(&FileDiff, Vec<usize>)| {
-            let all = file.hunks();
-            let lines = hunks.iter().filter_map(|hunk| all.get(*hunk));
-            let comment = |lines: &Range<usize>| Comment {
-                path: file.path.clone(),
-                line: file.first_changed(lines),
-                lines: file.lines[lines.clone()].to_vec(),
-                text: String::new(),
-            };
-            lines.map(comment).collect::<Vec<Comment>>()
-        };
-        let comments: Vec<Comment> = picked.iter().flat_map(comment).collect();
-        let place = match &comments[..] {
-            [] => return ViewAct::Done,
-            [Comment { path, line, .. }] => format!("{}:{line}", path.display()),
-            comments => format!("{} hunks", comments.len()),
-        };
-        self.asked = Some(Asked::Comments(comments));
-        ViewAct::Ask { title: format!("comment on {place} (Enter adds it, Esc cancels)"), text: String::new() }
-    }
-
-    /// All comments as one message to the agent.
-    fn send_comments(&mut self, core: &Core) -> ViewAct {
-        if core.agent(self.agent).is_none() {
-            return ViewAct::Notice("this agent has ended and gets no comments; ] shows another");
-        }
-        if self.comments.is_empty() {
-            return ViewAct::Notice("no comments: c comments the marked hunk");
-        }
-        let comments = std::mem::take(&mut self.comments);
-        let texts = comments.iter().map(|comment| {
-            let (path, lines) = (comment.path.display(), comment.lines.join("\n"));
-            let now = if self.has_hunk(comment) { "" } else { " (these lines have been changed or reverted since)" };
-            format!("{path}:{}: {}{now}\n```diff\n{lines}\n```", comment.line, comment.text)
-        });
-        let text = format!("Comments on your changes:\n\n{}", texts.collect::<Vec<_>>().join("\n\n"));
-        ViewAct::Changes(vec![(self.agent, Change::Submit(text))])
-    }
-
-    /// Whether the hunk of a comment is still there, where it was or elsewhere in the file.
-    fn has_hunk(&self, comment: &Comment) -> bool {
-        let mut files = self.files.iter().filter(|file| file.path == comment.path);
-        files.any(|file| file.hunks().into_iter().any(|hunk| file.lines[hunk][1..] == comment.lines[1..]))
     }
 
     /// The base branch; none without a worktree.
@@ -350,25 +239,6 @@ impl ReviewView {
                 ViewAct::Changes(vec![(self.agent, Change::Submit(text))])
             }
         }
-    }
-
-    fn revert_hunks(&self) -> ViewAct {
-        let picked = self.picked();
-        if picked.is_empty() {
-            return ViewAct::Notice("this file has no hunk to revert; J and K show other files");
-        }
-        if self.drawn.get() != self.revision {
-            return ViewAct::Notice("the changes were read again: look at the hunk, then press x");
-        }
-        let root = self.changes.as_ref().and_then(|changes| changes.as_ref().ok()?.root.clone());
-        let root = root.unwrap_or_default();
-        let hunks = picked.into_iter().map(|(file, hunks)| FileHunks {
-            path: root.join(&file.path),
-            file: file.clone(),
-            hunks,
-        });
-        let change = FileJob::RevertHunks { agent: self.agent, hunks: hunks.collect() };
-        ViewAct::Changes(vec![(self.agent, Change::Files(change))])
     }
 
     /// Comments that were not sent would be lost: only a second key leaves them.

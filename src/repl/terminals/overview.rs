@@ -7,11 +7,13 @@ use crate::agent::{Agent, State};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::change::ViewName;
+use crate::domain::flow::TurnEnd;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::keymap::{KeyAction, KeyMap};
 use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::Terminal;
+use crate::repl::terminals::pane::hint_row;
 use crate::repl::terminals::views::{TileState, column};
 
 /// Children that are listed, the newest.
@@ -62,17 +64,40 @@ fn of_children(core: &Core, agent: AgentId, columns: u16) -> Vec<Row> {
     let widest = |of: &dyn Fn(&Agent) -> usize| children.iter().map(|child| of(child)).max().unwrap_or(0);
     let digits = widest(&|child| child.identity.digits().len());
     let names = widest(&|child| text::width(&name(child))).min(NAME_COLUMNS);
-    let states = widest(&|child| text::width(TileState::of(core, child).name()));
+    let states = widest(&|child| text::width(state_of(core, child).0));
     let row = |child: &&Agent| {
-        let state = TileState::of(core, child);
+        let (state, color) = state_of(core, child);
         let mut row = Row::of(format!("  {:>digits$} ", child.identity.digits()), Style::DIM);
         row.push(format!("{}  ", column(&name(child), names)), Style::default());
-        row.push(format!("{}  ", column(state.name(), states)), Style::color(state.color()));
+        row.push(format!("{}  ", column(state, states)), Style::color(color));
         let room = usize::from(columns).saturating_sub(text::width(&row.text()));
         row.push(text::shortened(&text::sanitise(&about(child)), room), Style::DIM);
         row.cut(columns)
     };
-    children.iter().map(row).collect()
+    let mut rows: Vec<Row> = children.iter().map(row).collect();
+    if !rows.is_empty() {
+        let key = |action| core.config().keymap.keys_of(action).into_iter().next();
+        let views = [(ViewName::Inbox, "who needs you"), (ViewName::Wall, "all at work")];
+        let views =
+            views.into_iter().filter_map(|(view, what)| Some(format!("{} {what}", key(KeyAction::View(view))?)));
+        let first = children
+            .iter()
+            .find_map(|child| Some((child, key(KeyAction::Agent(child.identity.number()?.try_into().ok()?))?)));
+        let agent = first.map(|(child, key)| format!("{key} agent {}", child.identity.digits()));
+        let hints = agent.into_iter().chain(views).collect::<Vec<_>>().join("  ");
+        rows.push(hint_row(&hints, Style::DIM, Style::default()).indented("  ").cut(columns));
+    }
+    rows
+}
+
+/// What a child does, in a word, and its colour.
+fn state_of(core: &Core, child: &Agent) -> (&'static str, Color) {
+    match TileState::of(core, child) {
+        TileState::Idle if child.last_end() != Some(TurnEnd::Completed) => ("idle", Color::Default),
+        TileState::Idle if child.report.check.is_empty() => ("done", Color::Default),
+        TileState::Idle => ("done", Color::Added),
+        state => (state.name(), state.color()),
+    }
 }
 
 /// What a child asks, or else what it has done.

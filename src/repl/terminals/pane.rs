@@ -148,8 +148,9 @@ fn is_key(word: &str) -> bool {
 
 /// `── title ─────`.
 fn rule(title: &str, columns: u16) -> Row {
-    let title = if title.is_empty() { String::new() } else { format!(" {title} ") };
-    let title = text::sanitise(&title);
+    let room = usize::from(columns).saturating_sub(6);
+    let title = text::sanitise(title);
+    let title = if title.is_empty() { String::new() } else { format!(" {} ", text::shortened(&title, room)) };
     let rest = usize::from(columns).saturating_sub(text::width(&title) + 2);
     Row::of(format!("──{title}{}", "─".repeat(rest)), Style::DIM)
 }
