@@ -9,6 +9,7 @@ mod compaction;
 mod context;
 mod exchange;
 mod fallback;
+mod identity;
 mod output;
 mod report;
 mod retry;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::clock::Moment;
-use crate::base::id::{AgentId, MessageId};
+use crate::base::id::AgentId;
 use crate::domain::approval::Policy;
 use crate::domain::attachment::Files;
 use crate::domain::called::{label, name_and_title};
@@ -32,7 +33,6 @@ use crate::domain::context_use::ContextUse;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::{AgentOutcome, Origin, TurnEnd};
 use crate::domain::history::{History, OpenTurn};
-use crate::domain::limits::MadeBy;
 use crate::domain::message::{Body, Message};
 use crate::domain::parameters::Parameters;
 use crate::domain::readiness::SocketRequest;
@@ -51,6 +51,7 @@ pub use context::{Context, Effect, Outbox, RecordedEvent, TracedEvent, Wake};
 use exchange::Exchange;
 pub use exchange::{LimitsSeen, Wait};
 use fallback::Fallback;
+pub use identity::Identity;
 #[cfg(test)]
 pub use output::OUTPUT_LIMITS;
 pub use output::{FIRST_CHUNK, Output};
@@ -59,30 +60,6 @@ pub use state::State;
 pub use view::View;
 use work::Work;
 pub use work::{Objection, PendingQuestion};
-
-/// Only the name ever changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
-    pub id: AgentId,
-    /// The order of creation, from 0.
-    pub ordinal: i64,
-    /// As it is stored.
-    pub number: Option<i64>,
-    pub name: Option<String>,
-    /// The agent that forked it; `None` for agent 0.
-    pub parent: Option<AgentId>,
-    /// The last message of the parent that it inherited.
-    pub fork_point: MessageId,
-    /// It was started as a new conversation, not forked.
-    pub is_begun: bool,
-    /// Milliseconds since 1970.
-    pub created_at: i64,
-    pub made_by: MadeBy,
-    /// It was made for one `--print` run.
-    pub is_print_run: bool,
-    /// The team task that it was made for.
-    pub team_run: Option<Rc<str>>,
-}
 
 impl Agent {
     /// The command that says whether it is done, with its arguments; empty for none.
@@ -109,32 +86,6 @@ impl Agent {
         let called = label(None, self.identity.number(), self.id());
         let title = if self.title.is_empty() { String::new() } else { format!(": {}", self.title) };
         format!("{called}, {}{title}", self.state().name())
-    }
-}
-
-impl Identity {
-    /// Whether a person sees a parent. A new conversation is stored below the root but shows none.
-    pub fn has_parent(&self) -> bool {
-        self.parent.is_some() && !self.is_begun
-    }
-
-    /// The number by which people call it, if it has one: agents of `--print` runs and of teams have none.
-    pub fn number(&self) -> Option<i64> {
-        self.number.filter(|_| !self.is_print_run && self.team_run.is_none())
-    }
-
-    /// The number for a column of numbers.
-    pub fn digits(&self) -> String {
-        self.number().map(|number| number.to_string()).unwrap_or_default()
-    }
-
-    /// One word that names it in commands: the name, the number, or else the beginning of the id.
-    pub fn word(&self) -> String {
-        self.name.clone().unwrap_or_else(|| self.number().map_or_else(|| self.id.short(), |number| number.to_string()))
-    }
-
-    pub fn label(&self) -> String {
-        label(self.name.as_deref(), self.number(), self.id)
     }
 }
 

@@ -32,6 +32,7 @@ pub(super) mod new_contents;
 mod parse;
 mod project;
 pub(super) mod providers;
+mod resolve;
 pub(super) mod settings;
 pub(super) mod show;
 mod source;
@@ -47,21 +48,20 @@ use std::time::Duration;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
 use crate::domain::approval::Policy;
-use crate::domain::config::{Config, ProjectCommands};
+use crate::domain::config::Config;
 use crate::domain::custom::TeamFile;
 use crate::domain::endpoint::Catalog;
-use crate::domain::environment::{EnvironmentEntry, EnvironmentNames};
 use crate::domain::hook::Hook;
 use crate::domain::instructions::InstructionFile;
 use crate::domain::limits::LimitName;
 use crate::domain::parameters::{Parameter, ParameterName, Parameters};
-use crate::domain::rule::{Rule, Rules};
+use crate::domain::rule::Rules;
 use crate::domain::skill::SkillList;
 use crate::domain::thinking::Thinking;
 use crate::provider;
 use crate::store::Store;
+use crate::tools::definitions;
 use crate::tools::skill::find;
-use crate::tools::{self, definitions};
 use catalog::KnownProvider;
 pub(crate) use choices::{choices, options};
 pub(crate) use environment::ProcessEnvironment;
@@ -69,8 +69,9 @@ pub use file::Diagnostics;
 use file::{FileReader, FoundFile, Lines};
 use layer::Layer;
 use project::Project;
+use resolve::{all_environments, all_rules, commands_of, faulty_environments, resolve_settings};
 use settings::{SETTINGS, Values};
-use source::{Location, Source, Value};
+use source::Source;
 use trust::{Contents, Trusted};
 
 /// The whole configuration, valid or not.
@@ -117,35 +118,25 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     let run = run_parameters(arguments, env, &mut diagnostics);
     diagnostics.warnings.extend(files.ignored.iter().map(|path| ignored(path)));
     values.config.commands_of = commands_of(&values, &sources, &user, files.project.as_ref());
-    values.config.trusted_instructions = files.trusted.digests();
-    values.config.instructions = Some(std::mem::take(&mut files.instructions));
-    let own = files.directory.as_ref().map(|directory| directory.join("agents"));
-    let warnings = &mut diagnostics.warnings;
-    let definitions = definitions::definitions(own.as_deref(), &env.directory, &files.trusted.digests(), warnings);
-    values.config.definitions = definitions.into();
-    values.config.skill_directories = env.skill_directories();
-    values.config.skills = Arc::new(std::mem::take(&mut files.skills));
+    take_texts(&mut values.config, &mut files, env, &mut diagnostics);
     values.config.display.home = env.home();
     values.config.display.frame_interval = FRAME_INTERVAL;
-    values.config.commands = custom_commands(&files, &mut diagnostics);
-    values.config.team_files = team_files(&files);
     values.config.project_rules = user.project_rules;
     values.config.keymap = user.keymap;
     values.config.user_file = files.user.as_ref().map(|file| env.directory.join(file));
     let of_claude = claude_rules(&files, &env.directory, &mut diagnostics);
     values.config.rules = all_rules([user.rules, project.rules, of_claude], arguments, &mut diagnostics);
     values.config.environments = all_environments(user.environments, project.environments, &mut diagnostics);
+    let mut hooks: Vec<Hook> =
+        project.hooks.into_iter().chain(claude_hooks(&files, &env.directory, &mut diagnostics)).collect();
+    let withheld: Vec<_> = providers.iter().filter_map(KnownProvider::key_variable).collect();
     let sandbox = &mut values.config.sandbox;
     (sandbox.read, sandbox.write) = (user.opened.read, user.opened.write);
-    sandbox.variables = user.opened.variables;
-    sandbox.withheld = providers.iter().filter_map(KnownProvider::key_variable).collect();
-    let withheld = sandbox.withheld.clone();
+    (sandbox.variables, sandbox.withheld) = (user.opened.variables, withheld.clone());
     sandbox.hidden = files.directory.iter().chain(&files.user).cloned().collect();
-    let mut of_project: Vec<Hook> =
-        project.hooks.into_iter().chain(claude_hooks(&files, &env.directory, &mut diagnostics)).collect();
-    sandbox.guarded = hooks::bind_scripts(&mut of_project, &files.trusted, &mut diagnostics.warnings);
+    sandbox.guarded = hooks::bind_scripts(&mut hooks, &files.trusted, &mut diagnostics.warnings);
     sandbox.guarded.extend(hooks::files_of_person(&user.hooks, &env.directory));
-    values.config.hooks = user.hooks.into_iter().chain(of_project).collect();
+    values.config.hooks = user.hooks.into_iter().chain(hooks).collect();
     let of_project = files.mcp.as_ref().map(|file| file.servers(&mut diagnostics.warnings)).unwrap_or_default();
     values.config.mcp = mcp::all(user.mcp, of_project, env, &withheld, &mut diagnostics);
     if cfg!(not(feature = "mcp")) && !values.config.mcp.is_empty() {
@@ -168,6 +159,20 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     loaded.set_for_run(&run, &user.fallback, &all);
     loaded.check_price();
     loaded
+}
+
+/// The texts of files besides the settings: instructions, definitions, skills, commands and files of teams.
+fn take_texts(config: &mut Config, files: &mut ConfigFiles, env: &ProcessEnvironment, diagnostics: &mut Diagnostics) {
+    config.trusted_instructions = files.trusted.digests();
+    config.instructions = Some(std::mem::take(&mut files.instructions));
+    let own = files.directory.as_ref().map(|directory| directory.join("agents"));
+    let warnings = &mut diagnostics.warnings;
+    let definitions = definitions::definitions(own.as_deref(), &env.directory, &files.trusted.digests(), warnings);
+    config.definitions = definitions.into();
+    config.skill_directories = env.skill_directories();
+    config.skills = Arc::new(std::mem::take(&mut files.skills));
+    config.commands = custom_commands(files, diagnostics);
+    config.team_files = team_files(files);
 }
 
 impl Loaded {
@@ -533,129 +538,6 @@ fn layer(
     let layer = layer::read(&mut reader);
     *diagnostics = reader.diagnostics;
     layer
-}
-
-/// The value of every setting, from the source with the highest precedence.
-fn resolve_settings(
-    user: &Layer,
-    project: &Layer,
-    providers: &[KnownProvider],
-    arguments: &Arguments,
-    env: &ProcessEnvironment,
-    diagnostics: &mut Diagnostics,
-) -> (Values, Vec<Source>) {
-    let provider = catalog::default_provider(providers);
-    let mut values = Values::default();
-    values.config.working_directory.clone_from(&env.directory);
-    let mut sources = vec![Source::Default; SETTINGS.len()];
-    let home = env.home();
-    for (index, setting) in SETTINGS.iter().enumerate() {
-        for (value, source) in candidates(index, user, project, arguments, env) {
-            let is_project = matches!(source, Source::Project(_));
-            let objection = is_project.then(|| setting.objection(&values, &value, provider)).flatten();
-            if let Some(objection) = objection {
-                diagnostics.warnings.push(format!("{source}: {}: {objection}", setting.key));
-                continue;
-            }
-            match setting.set(&mut values, &value, home.as_deref()) {
-                Ok(()) => sources[index] = source,
-                Err(expected) => diagnostics.error(format!("{source}: expected {expected}")),
-            }
-        }
-    }
-    (values, sources)
-}
-
-/// The project, if its file has set the command for finished work or the one for new worktrees.
-fn commands_of(
-    values: &Values,
-    sources: &[Source],
-    user: &Layer,
-    project: Option<&Project>,
-) -> Option<ProjectCommands> {
-    let at = |key: &str| SETTINGS.iter().position(|setting| setting.key == key);
-    let is_of_project = |at: Option<usize>| at.is_some_and(|at| matches!(sources[at], Source::Project(_)));
-    let elsewhere = |at: Option<usize>, command: &Vec<String>| {
-        let own = user.settings.iter().find(|(other, ..)| Some(*other) == at);
-        match is_of_project(at) {
-            true => own.and_then(|(_, value, _)| parse::words(value)).unwrap_or_default(),
-            false => command.clone(),
-        }
-    };
-    let (done, setup) = (at("done.command"), at("worktree.setup"));
-    let root = project.filter(|_| is_of_project(done) || is_of_project(setup))?.root.clone();
-    Some(ProjectCommands {
-        root,
-        done_elsewhere: elsewhere(done, &values.config.done.command),
-        setup_elsewhere: elsewhere(setup, &values.config.worktree.extras.setup),
-    })
-}
-
-/// All values of a setting, the one with the highest precedence last.
-fn candidates(
-    index: usize,
-    user: &Layer,
-    project: &Layer,
-    arguments: &Arguments,
-    env: &ProcessEnvironment,
-) -> Vec<(Value, Source)> {
-    let setting = &SETTINGS[index];
-    let in_file = |layer: &Layer| layer.settings.iter().find(|(other, ..)| *other == index).cloned();
-    let mut candidates = Vec::new();
-    candidates.extend(in_file(user).map(|(_, value, location)| (value, Source::User(location))));
-    candidates.extend(in_file(project).map(|(_, value, location)| (value, Source::Project(location))));
-    let variable = setting.variable();
-    candidates.extend(env.set(&variable).map(|value| (Value::Untyped(value), Source::Variable(variable))));
-    let flag = setting.flag.and_then(|(name, value)| Some((Value::Untyped(value(arguments)?), Source::Flag(name))));
-    candidates.extend(flag);
-    candidates
-}
-
-/// The rules of all files and of the command line.
-fn all_rules(layers: [Rules; 3], arguments: &Arguments, diagnostics: &mut Diagnostics) -> Rules {
-    let mut parse = |texts: &[String], option: &str| -> Vec<Rule> {
-        let mut parse = |text: &String| {
-            let parsed = text.parse().map(|rule: Rule| rule.from_source(&option));
-            parsed.map_err(|error: Error| diagnostics.error(format!("{option}: {}", error.message)))
-        };
-        texts.iter().filter_map(|text| parse(text).ok()).collect()
-    };
-    let mut all =
-        Rules { allow: parse(&arguments.allow, "--allow"), ask: Vec::new(), deny: parse(&arguments.deny, "--deny") };
-    for Rules { allow, ask, deny } in layers {
-        all.allow.extend(allow);
-        all.ask.extend(ask);
-        all.deny.extend(deny);
-    }
-    all
-}
-
-/// The user's environments, and those of the project with other names.
-fn all_environments(
-    user: Vec<(EnvironmentEntry, Location)>,
-    project: Vec<(EnvironmentEntry, Location)>,
-    diagnostics: &mut Diagnostics,
-) -> Vec<EnvironmentEntry> {
-    let mut all: Vec<_> = user.into_iter().map(|(environment, _)| environment).collect();
-    let users = all.len();
-    for (environment, location) in project {
-        let name = &environment.name;
-        if all[..users].iter().any(|other| other.name == *name) {
-            diagnostics.warnings.push(format!(
-                "{location}: environments.{name}: ignored: a project cannot redefine your environment {name}"
-            ));
-        } else {
-            all.push(environment);
-        }
-    }
-    all
-}
-
-/// Warnings about environments that cannot be used.
-fn faulty_environments(entries: &[EnvironmentEntry]) -> impl Iterator<Item = String> {
-    let tools: Vec<&str> = tools::all().map(|tool| tool.declaration.name).collect();
-    let faults = EnvironmentNames { entries, tools: &tools }.faults();
-    faults.into_iter().map(|(name, fault)| format!("environments.{name}: {fault}"))
 }
 
 /// The user's commands, and those of the project if it is trusted, which take precedence.

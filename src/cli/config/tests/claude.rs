@@ -1,6 +1,7 @@
 //! What a project has for Claude Code, as it is used here.
 
 use super::*;
+use crate::domain::rule::Rule;
 
 fn write(scene: &Scene, path: &str, text: &str) {
     let path = scene.home.path().join("work/.claude").join(path);

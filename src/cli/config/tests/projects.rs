@@ -4,6 +4,8 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 use crate::domain::approval::Policy;
+use crate::domain::environment::EnvironmentEntry;
+use crate::domain::rule::Rule;
 use crate::domain::sandbox::Network;
 
 #[test]
