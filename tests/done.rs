@@ -112,6 +112,20 @@ fn a_command_of_one_agent_is_kept_and_forks_inherit_it() {
     app.turn_until("it has run", |app| app.directory().join("owns").exists());
     assert_eq!(runs(&app), 0);
 
+    // A fork that has a command of its own keeps it.
+    app.enter("/fork --stay");
+    app.turn_until("another child", |app| app.repl.list().len() == 3);
+    app.switch(2);
+    app.enter("/done echo mine");
+    app.switch(0);
+    app.enter("/done echo later");
+    app.switch(1);
+    app.enter("/done");
+    assert_shows(&mut app, "echo later checks them");
+    app.switch(2);
+    app.enter("/done");
+    assert_shows(&mut app, "echo mine checks them");
+    app.switch(0);
     app.enter("/done --default");
     app.say(0, "once more");
     write(&mut app, &peer, "right\n");

@@ -32,9 +32,7 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         Some("--off") => (Some(String::new()), "no command checks the work of this agent".to_owned()),
         Some("--default") => (None, "the work of this agent is checked as the configuration says".to_owned()),
         Some(command) => {
-            let note = format!(
-                "{command} runs in the sandbox when this agent, or a fork that it makes later, has changed files"
-            );
+            let note = format!("{command} runs in the sandbox when this agent, or a fork of it, has changed files");
             (Some(command.to_owned()), note)
         }
     };

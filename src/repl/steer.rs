@@ -218,10 +218,17 @@ fn set_system(core: &mut Core, agent_id: AgentId, system: Option<String>) -> Res
     Ok(())
 }
 
-/// Sets the command that says whether the agent is done, which forks inherit.
+/// Sets the command that says whether the agent is done, also for the agents below it that have inherited the one before.
 fn set_done(core: &mut Core, agent_id: AgentId, command: Option<String>) -> Result<()> {
-    core.store().set_done(agent_id, command.as_deref())?;
-    core.edit(agent_id, |agent| agent.done = command.map(Rc::from));
+    let known = |core: &Core, id: AgentId| core.agent(id).and_then(|agent| agent.done.clone());
+    let before = known(core, agent_id);
+    let command: Option<Rc<str>> = command.map(Rc::from);
+    let mut agents = vec![agent_id];
+    while let Some(id) = agents.pop() {
+        core.store().set_done(id, command.as_deref())?;
+        core.edit(id, |agent| agent.done.clone_from(&command));
+        agents.extend(core.roster().shown_below(Some(id)).into_iter().filter(|below| known(core, *below) == before));
+    }
     Ok(())
 }
 

@@ -17,6 +17,8 @@ pub enum Need {
     Limit,
     /// Its last turn ended with an error, and no terminal has shown that.
     Failed,
+    /// Its last turn is over, and the command fails that says whether it is done.
+    CheckFails,
     /// Its last turn was cut off by the end of an earlier process, and no terminal has shown that.
     Interrupted,
     /// Its last turn is over, and no terminal has shown that.
@@ -51,7 +53,7 @@ pub struct UnseenEnd {
     pub before: Duration,
 }
 
-/// The entries: questions, then agents held by a limit, then failed, interrupted and finished turns; in each of these the longest wait
+/// The entries: questions, then agents held by a limit, then failed turns, failed checks, interrupted and finished turns; in each of these the longest wait
 /// first.
 pub fn inbox<'a>(roster: &Roster, trees: &Trees, ended: impl Iterator<Item = &'a UnseenEnd>) -> Vec<InboxEntry> {
     let questions = roster.questions().filter(|(agent, _)| agent.role != Role::Summary);
@@ -68,13 +70,14 @@ pub fn inbox<'a>(roster: &Roster, trees: &Trees, ended: impl Iterator<Item = &'a
     entries.extend(held.map(|(agent, _)| InboxEntry { agent, need: Need::Limit, since: None, before: Duration::ZERO }));
     let is_open = |ended: &&UnseenEnd| roster.get(ended.agent).is_some_and(|agent| agent.question().is_none());
     let ended: Vec<&UnseenEnd> = ended.filter(is_open).collect();
-    let needs = [
-        (TurnEnd::Failed, Need::Failed),
-        (TurnEnd::Interrupted, Need::Interrupted),
-        (TurnEnd::Completed, Need::Finished),
-    ];
-    for (end, need) in needs {
-        let of_kind = ended.iter().filter(|ended| ended.end == end);
+    let need_of = |ended: &UnseenEnd| match ended.end {
+        TurnEnd::Failed => Need::Failed,
+        TurnEnd::Interrupted => Need::Interrupted,
+        TurnEnd::Completed if roster.get(ended.agent).is_some_and(|agent| agent.report.fails) => Need::CheckFails,
+        TurnEnd::Completed => Need::Finished,
+    };
+    for need in [Need::Failed, Need::CheckFails, Need::Interrupted, Need::Finished] {
+        let of_kind = ended.iter().filter(|ended| need_of(ended) == need);
         let entry =
             |ended: &&UnseenEnd| InboxEntry { agent: ended.agent, need, since: Some(ended.at), before: ended.before };
         entries.extend(of_kind.map(entry));

@@ -60,7 +60,7 @@ impl ReviewView {
             format!("{path}:{}: {}{now}\n```diff\n{lines}\n```", comment.line, comment.text)
         });
         let text = format!("Comments on your changes:\n\n{}", texts.collect::<Vec<_>>().join("\n\n"));
-        ViewAct::Changes(vec![(self.agent, Change::Submit(text))])
+        ViewAct::Told((self.agent, Change::Submit(text)), "sent to the agent")
     }
 
     /// Whether the hunk of a comment is still there, where it was or elsewhere in the file.

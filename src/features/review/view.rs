@@ -215,7 +215,7 @@ impl ReviewView {
         match (was_asked, checked) {
             (true, _) => {
                 let how = LandMany { agents: Vec::new(), method: LandMethod::Rebase, only_committed: false };
-                ViewAct::Changes(vec![(self.agent, Change::Files(FileJob::LandMany(how)))])
+                ViewAct::Told((self.agent, Change::Files(FileJob::LandMany(how))), "landing, one after another")
             }
             (false, 0) => {
                 ViewAct::Notice("A again lands the work of all agents, unchecked: there is no [done] command")
@@ -236,7 +236,7 @@ impl ReviewView {
                     "Commit your work, then merge the branch {target} into yours (git merge {target}), resolve the \
                      conflicts so that both changes keep their meaning, and run the tests. Say what you resolved, and how."
                 );
-                ViewAct::Changes(vec![(self.agent, Change::Submit(text))])
+                ViewAct::Told((self.agent, Change::Submit(text)), "the agent has been asked to merge")
             }
         }
     }

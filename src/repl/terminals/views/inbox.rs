@@ -62,7 +62,7 @@ impl InboxView {
         let agent = core.agent(entry.agent);
         let has_worktree = agent.is_some_and(|agent| agent.inputs.environment.worktree.is_some());
         match entry.need {
-            Need::Finished if has_worktree => {
+            Need::Finished | Need::CheckFails if has_worktree => {
                 ViewAct::Changes(vec![(entry.agent, Change::Show(Shown::Diff(entry.agent)))])
             }
             _ => ViewAct::Go(entry.agent),
@@ -123,6 +123,7 @@ impl InboxView {
             (count(|need| matches!(need, Need::Question(_))), "ask"),
             (count(|need| need == Need::Limit), "held by a limit"),
             (count(|need| need == Need::Failed), "failed"),
+            (count(|need| need == Need::CheckFails), "with a failing check"),
             (count(|need| need == Need::Interrupted), "interrupted"),
             (count(|need| need == Need::Finished), "finished"),
             (core.roster().at_work().len(), "at work"),
@@ -164,8 +165,7 @@ impl InboxView {
         let end = format!(" {age:>AGE$}{}", cost.unwrap_or_default());
         let style = match entry.need {
             Need::Question(_) | Need::Limit | Need::Interrupted => Style::color(Color::Attention),
-            Need::Failed => Style::color(Color::Error),
-            Need::Finished if agent.report.fails => Style::color(Color::Error),
+            Need::Failed | Need::CheckFails => Style::color(Color::Error),
             Need::Finished => Style::default(),
         };
         Some(Row::of(between(&text, &summary, &end, columns), style))
@@ -308,6 +308,7 @@ fn heading(entry: &InboxEntry) -> Row {
         Need::Limit => "held by a limit",
         Need::Failed => "failed",
         Need::Interrupted => "interrupted by the end of the program",
+        Need::CheckFails => "finished, but the check fails",
         Need::Finished => "finished, not seen",
     };
     Row::of(format!("  ─ {kind} ─"), Style::DIM)

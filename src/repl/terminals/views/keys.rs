@@ -118,6 +118,10 @@ impl Terminals {
         match act {
             ViewAct::Done => None,
             ViewAct::Exit => Some((self.get(id)?.focus, Act::Leave)),
+            ViewAct::Told(change, text) => {
+                self.notify(id, text.into());
+                self.do_act(core, id, ViewAct::Changes(vec![change]))
+            }
             ViewAct::Changes(changes) => {
                 let acts = changes.into_iter().map(|(agent, change)| (agent, Act::Change(change)));
                 self.enqueue_acts(id, acts.collect())

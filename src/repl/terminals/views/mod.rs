@@ -183,6 +183,8 @@ pub(crate) enum ViewAct {
     Go(AgentId),
     /// Changes of agents, in this order.
     Changes(Vec<(AgentId, Change)>),
+    /// A change, and what is said of it until the next key.
+    Told((AgentId, Change), &'static str),
     /// Closes the view, then changes this agent.
     Leave(AgentId, Change),
     /// Closes the view, then makes these changes; without an agent, of the one that is shown.

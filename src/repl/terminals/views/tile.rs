@@ -12,6 +12,7 @@ use crate::repl::core::activity::one_line;
 use crate::repl::core::{Core, activity};
 use crate::repl::terminals::conversation;
 use crate::repl::terminals::draw::GUTTER;
+use crate::repl::terminals::pane::hint_row;
 use crate::team::Places;
 
 /// What an agent does, in a word.
@@ -204,6 +205,14 @@ fn question_rows(asked: &PendingQuestion, columns: u16) -> impl Iterator<Item = 
 /// that it has.
 fn content(core: &Core, texts: &mut TileTexts, agent: &Agent, (columns, height): (u16, usize)) -> Vec<(Row, usize)> {
     let mut rows = match agent.question() {
+        Some(asked) if height > 1 => {
+            let answers = asked.question.answers;
+            let keys = format!("y {}, n {}", answers.yes, answers.no);
+            let mut rows = fitted(question_rows(asked, columns).take(height - 1).collect(), columns, height - 1);
+            let key = Style { bold: true, ..Style::color(Color::Attention) };
+            rows.push(measured(hint_row(&keys, Style::color(Color::Attention), key), columns));
+            rows
+        }
         Some(asked) => fitted(question_rows(asked, columns).take(height).collect(), columns, height),
         None => texts.of(agent, (columns, height)),
     };
