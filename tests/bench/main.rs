@@ -71,6 +71,7 @@ const GROUPS: &[Group] = &[
     ("kill", views::kill),
     ("snapshot", tools::snapshot),
     ("worktrees", worktrees::figures),
+    ("review", worktrees::review),
     ("commands-100", load::commands),
     ("elsewhere", load::elsewhere),
 ];

@@ -20,7 +20,7 @@ use crate::table::{Table, median, share};
 const SETTLES: Duration = Duration::from_millis(400);
 
 /// Turns that decode one key and draw its frame, in processor time: the machine may be loaded.
-fn press(app: &mut App, keys: &[&[u8]], count: usize, between: Duration) -> Vec<Duration> {
+pub fn press(app: &mut App, keys: &[&[u8]], count: usize, between: Duration) -> Vec<Duration> {
     let one = |number: usize| {
         app.run_for(between);
         let spent = process::own_cpu();

@@ -13,7 +13,8 @@ use tempfile::TempDir;
 use crate::app::{self, App};
 use crate::process;
 use crate::support::internals::{Probe, State};
-use crate::table::Table;
+use crate::table::{Table, median, share};
+use crate::views::press;
 
 const AGENTS: usize = 10;
 const DIRECTORIES: usize = 500;
@@ -22,7 +23,7 @@ const FILES: usize = 100;
 const QUIET: Duration = Duration::from_secs(5);
 
 pub fn figures(table: &mut Table) {
-    let mut app = in_worktrees();
+    let mut app = in_worktrees(AGENTS, DIRECTORIES, |file| format!("{file}\n"));
     app.until("all are looked at", |app| (1..=AGENTS).all(|n| app.agent(n).report.size.is_some()));
     app.run_for(Duration::from_secs(1));
 
@@ -54,7 +55,7 @@ pub fn figures(table: &mut Table) {
         write(&mut app, 2, "new2", &format!("{round}\n"));
         app.until("it is gone", |app| app.agent(1).report.conflicts.is_empty());
     }
-    table.within("a conflict is announced after", crate::table::median(&announced), Duration::from_secs(2));
+    table.within("a conflict is announced after", median(&announced), Duration::from_secs(2));
     table.tell("  the slowest of five", announced.iter().max().expect("five").as_secs_f64() * 1e3, "ms");
 
     // All write at once, again and again, while a person types.
@@ -72,7 +73,7 @@ pub fn figures(table: &mut Table) {
     let (wall, children) = cost.end();
     table.within("all write for 10 s: longest turn, by processor time", app.longest.1, Duration::from_millis(20));
     table.tell("  longest turn that did not wait, by the wall", app.longest.0.as_secs_f64() * 1e3, "ms");
-    table.tell("  key to screen, median", crate::table::median(&keys).as_secs_f64() * 1e3, "ms");
+    table.tell("  key to screen, median", median(&keys).as_secs_f64() * 1e3, "ms");
     table.within("  key to screen, slowest", *keys.iter().max().expect("keys"), Duration::from_millis(20));
     table.tell(
         "  CPU of git, its sandbox and the tools",
@@ -90,18 +91,18 @@ pub fn figures(table: &mut Table) {
     table.at_most("wake-ups in 5 s in which nothing changes", f64::from(wakes - 1), 0.0, "");
 }
 
-/// Ten agents in worktrees of a repository with 50,000 files.
-fn in_worktrees() -> App {
+/// Agents in worktrees of a repository with so many directories of files, which have the content of their number.
+fn in_worktrees(agents: usize, directories: usize, content: impl Fn(usize) -> String) -> App {
     let workspace = TempDir::new().expect("a directory");
     let git = |arguments: &[&str]| {
         let status = Command::new("git").args(arguments).current_dir(workspace.path()).status();
         assert!(status.is_ok_and(|status| status.success()), "git {arguments:?}");
     };
-    for directory in 0..DIRECTORIES {
+    for directory in 0..directories {
         let directory = workspace.path().join(format!("d{directory}"));
         fs::create_dir(&directory).expect("a directory");
         for file in 0..FILES {
-            fs::write(directory.join(format!("f{file}")), format!("{file}\n")).expect("a file");
+            fs::write(directory.join(format!("f{file}.rs")), content(file)).expect("a file");
         }
     }
     git(&["init", "-q", "-b", "main"]);
@@ -113,12 +114,43 @@ fn in_worktrees() -> App {
     app::fill(directory.path(), 1, 0, "");
     let config = Config { policy: Policy::Yolo, policy_ceiling: Policy::Yolo, ..Config::default() };
     let mut app = App::open_in(workspace, directory, None, config, 0);
-    for n in 1..=AGENTS {
+    for n in 1..=agents {
         app.type_bytes(format!("/fork --worktree --stay --name w{n}\r").as_bytes());
         app.until("a child", |app| app.repl.roster().len() == n + 1);
     }
     app.until_idle();
     app
+}
+
+/// Frames of a review of 300 files of 60 lines, each with three changes.
+pub fn review(table: &mut Table) {
+    const DIRECTORIES: usize = 3;
+    let content = |file: usize| -> String {
+        (0..60).map(|line| format!("    let value_{line} = compute({file}, \"a text\"); // line {line}\n")).collect()
+    };
+    let mut app = in_worktrees(1, DIRECTORIES, content);
+    let root = root(&app, 1).to_owned();
+    for (directory, file) in (0..DIRECTORIES).flat_map(|directory| (0..FILES).map(move |file| (directory, file))) {
+        let changed = ["value_3 ", "value_30 ", "value_57 "]
+            .iter()
+            .fold(content(file), |text, name| text.replace(name, &format!("new_{name}")));
+        fs::write(root.join(format!("d{directory}/f{file}.rs")), changed).expect("a file");
+    }
+    app.type_bytes(b"/diff w1\r");
+    app.run_for(Duration::from_secs(3));
+    let files = press(&mut app, &[b"J"], DIRECTORIES * FILES - 1, Duration::from_millis(20));
+    table.within("review, 300 files: frame of the next file, p50", median(&files), Duration::from_millis(2));
+    table.tell("  p99", share(&files, 0.99).as_secs_f64() * 1e3, "ms");
+    let hunks = press(&mut app, &[b"k"], DIRECTORIES * FILES, Duration::ZERO);
+    table.within("  frame of the hunk before, p50", median(&hunks), Duration::from_millis(2));
+    table.tell("  p99", share(&hunks, 0.99).as_secs_f64() * 1e3, "ms");
+    // These were frames of a review.
+    app.type_bytes(b"x");
+    let changed = |at: usize| {
+        let text = fs::read_to_string(root.join(format!("d{}/f{}.rs", at / FILES, at % FILES))).expect("a file");
+        text.matches("new_value").count()
+    };
+    app.until("a hunk is reverted", |_| (0..DIRECTORIES * FILES).map(changed).sum::<usize>() == 899);
 }
 
 fn root(app: &App, n: usize) -> &Path {
