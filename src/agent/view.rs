@@ -216,8 +216,7 @@ impl View {
                 turn.file_calls.extend(FileCall::of(id, name, arguments));
             }
             (Chunk::ToolResult(result), Some(turn)) => {
-                let at = turn.file_calls.iter().position(|file| file.call == result.call_id);
-                let file = at.map(|at| turn.file_calls.swap_remove(at));
+                let file = FileCall::take(&mut turn.file_calls, &result.call_id);
                 return show_result(&mut self.scrollback, result, file.as_ref());
             }
             (Chunk::Usage(usage), Some(turn)) => turn.used.add(usage),

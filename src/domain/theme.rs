@@ -59,8 +59,8 @@ impl ThemeSettings {
             Some(paint) => paint.within(depth),
             None => built_in(self.name, is_light, depth, color),
         };
-        let is_light = self.name.ends_with("light") || self.name == "auto" && is_light;
-        let faint = (is_light && depth != Depth::Basic).then_some(Paint::Indexed(FAINT_ON_LIGHT));
+        let faint =
+            (is_on_light(self.name, is_light) && depth != Depth::Basic).then_some(Paint::Indexed(FAINT_ON_LIGHT));
         Theme { paints: Color::ALL.map(|(color, ..)| paint(color)), faint }
     }
 }
@@ -120,9 +120,14 @@ fn built_in(name: &str, is_light: bool, depth: Depth, color: Color) -> Paint {
     }
 }
 
+/// Whether a theme is for a light background. `is_light`: that of the terminal is.
+fn is_on_light(name: &str, is_light: bool) -> bool {
+    name.ends_with("light") || name == "auto" && is_light
+}
+
 /// A background, on which text of any colour can be read. The 16 colours of a terminal have none.
 fn background(name: &str, is_light: bool, depth: Depth, color: Color) -> Paint {
-    let is_light = name.ends_with("light") || name == "auto" && is_light;
+    let is_light = is_on_light(name, is_light);
     let is_safe = name.starts_with("colorblind");
     let rgb = |hex: u32| Paint::Rgb((hex >> 16) as u8, (hex >> 8) as u8, hex as u8);
     // Added and removed lines, then words.

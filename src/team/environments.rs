@@ -29,6 +29,7 @@ use crate::domain::skill::SkillList;
 use crate::proxy::Calls;
 use crate::sandbox::Policy;
 use crate::team::instructions::{self, Where, instruction_files};
+use crate::tools::file_versions::LastWriters;
 use crate::tools::origin::belongs;
 use crate::tools::remote::{self, Connection, Connections, Remote, RemoteProject};
 use crate::tools::skill::find;
@@ -461,6 +462,11 @@ impl Environments {
         let repository = origin.ancestors().find(|above| file::git_in(above).is_some());
         let below = directory.strip_prefix(&worktree).unwrap_or(Path::new(""));
         repository.map(|repository| repository.join(below)).into_iter().chain([origin.clone()]).collect()
+    }
+
+    /// Shared by all environments.
+    pub fn last_writers(&self) -> &LastWriters {
+        &self.template.last_writers
     }
 
     /// Whether a directory is in a project, or in a worktree of it.

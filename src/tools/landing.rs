@@ -340,13 +340,17 @@ impl<'a> Landing<'a> {
             return Ok(String::new());
         }
         let command = done::name_of(&request.check);
-        let checkout = self.checkout.as_deref().unwrap_or(self.root);
-        let failures = equip(checkout, place, &request.extras, &self.git);
+        let failures = self.equip(place, request);
         let Checked { failure: Some(why), output } = self.run_check(place, request)? else { return Ok(failures) };
         let whose = self.find_cause(place, request, commits);
         let output = text::last_lines(&output, MOST_LINES).join("\n");
         let parts = [output, failures].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n");
         Err(format!("{command} fails on {} with it ({why}){whose}, nothing was landed:\n{parts}", self.target))
+    }
+
+    /// Prepares a checkout as a new worktree. Returns what could not be prepared.
+    fn equip(&self, place: &Path, request: &LandRequest) -> String {
+        equip(self.checkout.as_deref().unwrap_or(self.root), place, &request.extras, &self.git)
     }
 
     fn run_check(&self, place: &Path, request: &LandRequest) -> Outcome<Checked> {
@@ -362,8 +366,7 @@ impl<'a> Landing<'a> {
             // What an earlier run has left there could make this one fail.
             self.run(place, &["clean", "--quiet", "-ffdx"]).ok()?;
             self.run(place, &["checkout", "--quiet", "--force", "--detach", commit]).ok()?;
-            let failures = equip(self.checkout.as_deref().unwrap_or(self.root), place, &request.extras, &self.git);
-            Some(failures).filter(String::is_empty)
+            Some(self.equip(place, request)).filter(String::is_empty)
         };
         let Some((first, _)) = before.first() else {
             let alone = go_to(old).and_then(|_| self.run_check(place, request).ok());

@@ -142,7 +142,7 @@ fn diff_of(content: &str) -> Option<Vec<StyledLine>> {
 /// A call that changes a file, until its result is known.
 #[derive(Debug)]
 pub(super) struct FileCall {
-    pub call: String,
+    call: String,
     language: Box<str>,
     /// What it writes: as many lines as are shown, each as an added one, and how many more there are.
     written: Option<(Vec<String>, usize)>,
@@ -163,6 +163,12 @@ impl FileCall {
             (lines, left)
         });
         Some(Self { call: call.to_owned(), language, written })
+    }
+
+    /// Takes the call whose result has come.
+    pub fn take(calls: &mut Vec<Self>, call: &str) -> Option<Self> {
+        let at = calls.iter().position(|known| known.call == call)?;
+        Some(calls.swap_remove(at))
     }
 
     fn written(&self) -> Option<Vec<StyledLine>> {

@@ -101,8 +101,7 @@ fn add(scrollback: &mut Scrollback, chunk: &Chunk, turn: &mut Turn) {
         Chunk::Usage(usage) => turn.used.add(usage),
         Chunk::ToolCall { id, name, arguments, .. } => turn.file_calls.extend(FileCall::of(id, name, arguments)),
         Chunk::ToolResult(result) => {
-            let at = turn.file_calls.iter().position(|file| file.call == result.call_id);
-            let file = at.map(|at| turn.file_calls.swap_remove(at));
+            let file = FileCall::take(&mut turn.file_calls, &result.call_id);
             return show_result(scrollback, result, file.as_ref());
         }
         _ => {}

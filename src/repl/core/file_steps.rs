@@ -25,7 +25,7 @@ pub(in crate::repl) fn snapshots(core: &mut Core) -> Result<Snapshots> {
 pub(in crate::repl) fn keep_step(core: &mut Core, step: &FileStep) {
     core.emit(Event::FilesChanged { agent: step.agent });
     let label = core.roster.label_of(step.agent);
-    core.factory.environments.usual().environment.last_writers.record(step, &label);
+    core.factory.environments.last_writers().record(step, &label);
     match core.store.keep_file_step(step, None) {
         Ok(()) => {
             if let Ok(snapshots) = snapshots(core) {

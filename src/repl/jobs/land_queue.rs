@@ -10,7 +10,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use super::landing::{has_no_worktree, report};
+use super::landing::{configured, has_no_worktree, report};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
@@ -136,17 +136,15 @@ impl Jobs {
                 }
             };
             let is_in = |project: &PathBuf| file_steps::is_in(core, agent, project);
-            let config = core.config();
             let request = LandRequest {
                 method: queue.how.method,
                 only_committed: queue.how.only_committed,
                 commit: (!queue.how.only_committed).then(|| core.roster().commit_subject(core.store(), agent)),
-                check: config.done_command(own.as_deref(), is_in),
-                trailers: file_steps::trailers(core, agent),
-                extras: config.worktree_extras(is_in),
+                check: core.config().done_command(own.as_deref(), is_in),
                 before: queue.landed.iter().map(|(landed, name)| (landed.clone(), name.clone())).collect(),
                 ..LandRequest::default()
             };
+            let request = configured(core, agent, request);
             let began = self.begin_landing(core, agent, label.clone(), request);
             match (began, &mut self.land_queue) {
                 (Ok(()), _) => return,

@@ -29,9 +29,7 @@ impl Jobs {
         request: LandRequest,
     ) -> Result<()> {
         let root = self.own_worktree(core, agent)?;
-        let is_in = |project: &PathBuf| file_steps::is_in(core, agent, project);
-        let trailers = file_steps::trailers(core, agent);
-        let request = LandRequest { trailers, extras: core.config().worktree_extras(is_in), ..request };
+        let request = configured(core, agent, request);
         let (environment, label) = (file_steps::environment_of_git(core), core.roster().label_of(agent));
         let check = core.agent(agent).map(|agent| agent.done_command(core.config())).filter(|check| !check.is_empty());
         let unchecked = check.map(|check| format!("\nnot run on the result, as /land --all does: {}", name_of(&check)));
@@ -212,6 +210,13 @@ fn notify_view(core: &mut Core, origin: Origin, text: String) {
     if let Some(terminal) = origin.terminal() {
         core.emit(Event::JobReported { terminal, text });
     }
+}
+
+/// A request with what the configuration says of it.
+pub(super) fn configured(core: &Core, agent: AgentId, request: LandRequest) -> LandRequest {
+    let is_in = |project: &PathBuf| file_steps::is_in(core, agent, project);
+    let extras = core.config().worktree_extras(is_in);
+    LandRequest { trailers: file_steps::trailers(core, agent), extras, ..request }
 }
 
 /// The name by which a command finds an agent.

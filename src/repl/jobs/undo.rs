@@ -81,15 +81,14 @@ impl Jobs {
         let snapshots = file_steps::snapshots(core)?;
         let before = core.store().last_own_message(agent)?;
         let (kept, step) = (snapshots.clone(), FileStep::new(agent, UNDO));
-        let count = match hunks.iter().map(|file| file.hunks.len()).sum() {
-            1 => "one hunk".to_owned(),
-            count => format!("{count} hunks"),
+        let (count, again) = match hunks.iter().map(|file| file.hunks.len()).sum() {
+            1 => ("one hunk".to_owned(), "it"),
+            count => (format!("{count} hunks"), "them"),
         };
         let place = match &hunks[..] {
             [file] => file.path.display().to_string(),
             files => format!("{} files", files.len()),
         };
-        let again = if count == "one hunk" { "it" } else { "them" };
         let who = if shown_at == agent { String::new() } else { format!(" {}", name_to_type(core, agent)) };
         let note = format!("reverted {count} of {place} (/undo{who} --redo applies {again} again)");
         let work = move |_: &Job| snapshots::revert_hunks(&kept, step, before.0, &hunks);
