@@ -41,9 +41,29 @@ impl MailWaits {
         core.edit(agent, |agent| agent.park_call(call, until));
         if wait.is_over(core) {
             wait.answer(core, "");
+        } else if let Some(other) = wait.from.iter().find(|other| self.is_waiting_for(core, **other, agent)) {
+            wait.answer(core, &format!("Not waited: {} waits for you. ", core.name_of(*other)));
         } else {
             self.waits.push(wait);
         }
+    }
+
+    /// Whether an agent waits for another one, or for one that waits for it: neither would go on before its time is over.
+    fn is_waiting_for(&self, core: &Core, agent: AgentId, other: AgentId) -> bool {
+        let (mut seen, mut next) = (vec![agent], vec![agent]);
+        while let Some(one) = next.pop() {
+            let calls = self.waits.iter().filter(|wait| wait.agent == one && !wait.is_over(core));
+            for awaited in calls.flat_map(|wait| &wait.from) {
+                if *awaited == other {
+                    return true;
+                }
+                if !seen.contains(awaited) {
+                    seen.push(*awaited);
+                    next.push(*awaited);
+                }
+            }
+        }
+        false
     }
 
     fn on_timeout(&mut self, core: &mut Core, agent: AgentId, call: &str) {

@@ -141,8 +141,8 @@ pub const WAIT: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "wait",
         description: "Waits until you have unread mail. With `from`, waits until each of these agents has sent you \
-            mail, is idle or is dead. Returns the number of unread messages and the state of each agent in `from`. Use \
-            this instead of polling check_mail.",
+            mail, is idle or is dead, but not for one that waits for you. Returns the number of unread messages and the \
+            state of each agent in `from`. Use this instead of polling check_mail.",
         parameters: r#"{
             "type": "object",
             "properties": {

@@ -10,7 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::json;
+
 use super::Environment;
+use super::agents::WAIT;
 use crate::base::beneath::open_path;
 use crate::base::digest::{Digest as _, Sha256};
 use crate::base::id::AgentId;
@@ -154,21 +157,27 @@ impl LastWriters {
         }
     }
 
-    /// `docs has changed it with edit_file`, if another agent was the last, and nobody else has changed it since.
-    fn told_to(&self, agent: AgentId, path: &Path) -> Option<String> {
+    /// The name of the agent that has changed a file, and its tool, if it is not this agent and nobody has changed it since.
+    fn other_than(&self, agent: AgentId, path: &Path) -> Option<(String, String)> {
         let FileVersion::Content(now) = FileVersion::of(path).ok()? else { return None };
         let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let writer = files.get(path).filter(|writer| writer.agent != agent)?;
         writer.digest.as_ref().filter(|digest| **digest == hex(now))?;
-        Some(format!("{} has changed it with {}", writer.label, writer.tool))
+        Some((writer.label.clone(), writer.tool.clone()))
     }
 }
 
 /// Why an agent may not write a file that it has read. `shown` is the path as the model has written it.
 pub fn changed_since_read(shown: &str, path: &Path, env: &Environment) -> String {
-    let who = env.agent.and_then(|agent| env.last_writers.told_to(agent, path));
-    let who = who.map(|who| format!(": {who}")).unwrap_or_default();
-    format!("{shown}: file changed since it was last read{who}; read it again")
+    let message = format!("{shown}: file changed since it was last read");
+    let Some((name, tool)) = env.agent.and_then(|agent| env.last_writers.other_than(agent, path)) else {
+        return format!("{message}; read it again");
+    };
+    let mut message = format!("{message}: {name} has changed it with {tool}; read it again");
+    if env.tools.iter().any(|tool| tool.declaration.name == WAIT.declaration.name) {
+        message.push_str(&format!(", or first let {name} finish: wait {}", json!({ "from": [name] })));
+    }
+    message
 }
 
 #[cfg(test)]

@@ -251,6 +251,20 @@ fn two_waits_of_one_reply_end_each_for_itself() {
 }
 
 #[test]
+fn agents_that_wait_for_each_other_are_told_at_once() {
+    let mut app = family();
+    let (ann, bob) = (app.n("ann"), app.n("bob"));
+    app.say(bob, "%slow 300\nI\n%tool wait {\"from\":\"ann\"}");
+    wait(&mut app, 0, r#"{"from":"bob"}"#);
+    wait(&mut app, ann, r#"{"from":"parent"}"#);
+    app.advance(Duration::from_millis(600));
+    // Bob closes the circle: ann waits for the root, and the root for him.
+    assert_over(&mut app, bob, "Not waited: ann waits for you. 0 unread messages.\nann: running a tool");
+    app.turn_until("the others go on", |app| app.state(0) == State::Idle && app.state(ann) == State::Idle);
+    assert_eq!(answer(&app, 0).as_deref(), Some("0 unread messages.\nbob: idle"));
+}
+
+#[test]
 fn an_agent_that_waits_for_mail_holds_no_slot() {
     let mut app = Harness::new(Plan { working_limit: 1, ..Plan::default() });
     app.fork_named(0, "ann");

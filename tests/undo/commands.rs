@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::{app, tree, undo};
 use crate::support::harness::Harness;
-use crate::support::internals::Body;
+use crate::support::internals::{Body, State};
+use crate::support::scene::turn_a_while;
 
 fn git(directory: &Path, arguments: &[&str]) {
     let mut git = Command::new("git");
@@ -228,6 +229,16 @@ fn who_changed_a_file_meanwhile_is_named_to_an_agent_that_wants_to_write_it() {
         refused.contains("file changed since it was last read: agent 1 has changed it with edit_file; read it again"),
         "{refused}"
     );
+    // As the message says, it can wait until the other one is done.
+    assert!(refused.ends_with(r#"or first let agent 1 finish: wait {"from":["agent 1"]}"#), "{refused}");
+    app.say(1, "%hang");
+    app.say(0, r#"%tool wait {"from":["agent 1"]}"#);
+    turn_a_while(&mut app);
+    assert_eq!((app.state(0), app.state(1)), (State::ExecutingTool, State::WaitingForLlm));
+    app.switch(1);
+    app.escape();
+    app.turn_until_idle();
+    assert!(app.tool_results(0).last().is_some_and(|result| result.content.ends_with("\nagent 1: idle")));
     read(&mut app, 0);
     call(&mut app, 1, "bash", json!({"command": "echo four >> a"}));
     let refused = edit(&mut app, 0, "two", "three");
