@@ -128,13 +128,6 @@ pub fn git_in(directory: &Path) -> Option<PathBuf> {
     (git.symlink_metadata().is_ok() && !is_cover(&git)).then_some(git)
 }
 
-/// The directory and its ancestors up to the root of its repository. Outside of a repository only the directory itself:
-/// its ancestors may belong to other users.
-pub fn ancestors_in_repository(directory: &Path) -> impl Iterator<Item = &Path> {
-    let root = directory.ancestors().find(|path| git_in(path).is_some()).unwrap_or(directory);
-    directory.ancestors().take_while(move |path| path.starts_with(root))
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;

@@ -10,6 +10,7 @@ pub mod fuzzy;
 pub mod id;
 pub mod job;
 pub mod process;
+pub mod project;
 pub mod ring;
 pub mod text;
 pub mod wake_fd;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
@@ -58,7 +59,10 @@ pub fn usage() -> Usage {
 
 /// The home directory of this user according to the system's user database. `HOME` may name another one.
 pub fn account_home() -> Option<PathBuf> {
-    nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.dir)
+    // The database may be on the network.
+    static HOME: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let read = || nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.dir);
+    HOME.get_or_init(read).clone()
 }
 
 #[cfg(test)]

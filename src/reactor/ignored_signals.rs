@@ -1,10 +1,19 @@
-//! Whether a signal is ignored by this process. Linux only, through `/proc`: asking the kernel directly (sigaction)
+//! Which signals are ignored by this process. Linux only, through `/proc`: asking the kernel directly (sigaction)
 //! needs unsafe code.
 
-/// False if it is not known.
-pub(super) fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    ignored_mask(&status) >> (signal - 1) & 1 == 1
+use std::fs::File;
+use std::io::Read as _;
+
+/// More than `/proc/self/status` has, which is read at once if there is room.
+const STATUS_SIZE: usize = 8 << 10;
+
+/// Signals without those that are ignored, as far as that is known.
+pub(super) fn without_ignored(signals: &[i32]) -> impl Iterator<Item = i32> {
+    let mut status = String::with_capacity(STATUS_SIZE);
+    // Unknown signals count as not ignored.
+    let _ = File::open("/proc/self/status").and_then(|file| file.take(STATUS_SIZE as u64).read_to_string(&mut status));
+    let mask = ignored_mask(&status);
+    signals.iter().copied().filter(move |signal| mask >> (signal - 1) & 1 == 0)
 }
 
 /// `SigIgn` of proc_pid_status(5): one bit per signal, the lowest for signal 1.

@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
-use super::ignored_signals::is_ignored;
+use super::ignored_signals::without_ignored;
 use crate::base::error::Result;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +40,7 @@ impl Signals {
     /// Catches only the signals that terminate, for a process that does not take over a terminal: job control is not
     /// changed. Signals that were ignored at start (`nohup`, or `&` in a script) stay ignored.
     pub fn catch_termination() -> Result<Self> {
-        let signals = [SIGTERM, SIGHUP, SIGINT].into_iter().filter(|signal| !is_ignored(*signal));
-        Self::catch_all(&signals.collect::<Vec<i32>>())
+        Self::catch_all(&without_ignored(&[SIGTERM, SIGHUP, SIGINT]).collect::<Vec<i32>>())
     }
 
     /// Catches the signals that a process passes on to the one that it waits for. The kernel sends Ctrl+Z and new sizes

@@ -18,6 +18,7 @@ use crate::base::beneath::read_followed;
 use crate::base::error::{Error, Result};
 use crate::base::file;
 use crate::base::id::AgentId;
+use crate::base::project::ProjectDirectories;
 use crate::domain::config::Config;
 use crate::domain::environment::{
     DEFAULT_ENVIRONMENT, EnvironmentEntry, EnvironmentNames, EnvironmentSpec, ResolvedSpec, WORKTREE,
@@ -126,7 +127,7 @@ impl Environments {
 
     /// Resolves a specification that was given in the environment `here`.
     pub fn find(&self, text: &str, here: &Environment) -> Result<Resolution> {
-        self.resolve(text, here, instruction_files)
+        self.resolve(text, here, instructions_of)
     }
 
     /// `instructions` reads those for a directory.
@@ -356,7 +357,7 @@ impl Environments {
         }
         let known =
             |directory: &Path| self.instructions.clone().filter(|_| directory == self.template.working_directory);
-        let instructions = |directory: &Path| known(directory).unwrap_or_else(|| instruction_files(directory));
+        let instructions = |directory: &Path| known(directory).unwrap_or_else(|| instructions_of(directory));
         let resolved = match self.resolve(text, &self.template, instructions)? {
             Resolution::Ready(resolved) => resolved,
             Resolution::Worktree(..) => return Err(Error::usage("its worktree no longer exists")),
@@ -509,6 +510,10 @@ fn real_directory(from: &Path, written: &Path) -> Result<PathBuf> {
     if real.is_dir() { Ok(real) } else { Err(refuse("not a directory".into())) }
 }
 
+fn instructions_of(directory: &Path) -> Vec<InstructionFile> {
+    instruction_files(&ProjectDirectories::of(directory))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -598,7 +603,7 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let directory = fs::canonicalize(top.path()).unwrap();
         fs::write(directory.join("AGENTS.md"), "Be brief.").unwrap();
-        let files = instruction_files(&directory);
+        let files = instructions_of(&directory);
         let trusted_instructions = files.iter().filter_map(InstructionFile::digest).collect();
         let instructions = Some(files);
         let config =

@@ -5,22 +5,20 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
-use crate::base::file::{ancestors_in_repository, open_regular};
+use crate::base::file::open_regular;
+use crate::base::project::ProjectDirectories;
 use crate::domain::instructions::{FILES, IMPORTER, InstructionFile, MAX_BYTES, MAX_DEPTH, MAX_FILES, imports};
 use crate::domain::tool::Reach;
 use crate::tools::{ToolSpec, skill};
 
-/// The instructions of the project of this directory, from the root of its repository down to the directory.
-pub fn instruction_files(directory: &Path) -> Vec<InstructionFile> {
-    let mut paths: Vec<PathBuf> = ancestors_in_repository(directory).map(instruction_file).collect();
-    paths.reverse();
-    let root = ancestors_in_repository(directory).last().and_then(|root| root.canonicalize().ok());
+/// The instructions of a project, from the root of its repository down to the directory.
+pub fn instruction_files(project: &ProjectDirectories) -> Vec<InstructionFile> {
     let mut files = Vec::new();
-    for path in paths {
+    for path in project.iter().rev().filter_map(found_file) {
         let Some(content) = read(&path) else { continue };
         let has_imports = path.ends_with(IMPORTER);
         files.push(InstructionFile { content, path });
-        if let Some(root) = root.as_ref().filter(|_| has_imports) {
+        if let Some(root) = project.root().filter(|_| has_imports) {
             add_imports(root, files.len() - 1, 1, &mut files);
         }
     }
@@ -51,9 +49,11 @@ fn add_imports(root: &Path, importer: usize, depth: usize, files: &mut Vec<Instr
 
 /// The file with the instructions of this directory, which may not exist.
 pub fn instruction_file(directory: &Path) -> PathBuf {
-    let paths = FILES.map(|name| directory.join(name));
-    let found = paths.iter().find(|path| path.symlink_metadata().is_ok());
-    found.unwrap_or(&paths[0]).clone()
+    found_file(directory).unwrap_or_else(|| directory.join(FILES[0]))
+}
+
+fn found_file(directory: &Path) -> Option<PathBuf> {
+    FILES.map(|name| directory.join(name)).into_iter().find(|path| path.symlink_metadata().is_ok())
 }
 
 /// Where tools run.
@@ -163,7 +163,7 @@ mod tests {
 
     /// The prompt where everything that was found is trusted.
     fn written(tools: &[&ToolSpec], directory: &Path, own: Option<&str>) -> (String, Vec<String>) {
-        let files = instruction_files(directory);
+        let files = instruction_files(&ProjectDirectories::of(directory));
         let trusted = files.iter().filter_map(InstructionFile::digest).collect();
         write(tools, Where::Here(directory), own, &files, &trusted)
     }
@@ -172,11 +172,17 @@ mod tests {
     fn only_the_trusted_contents_of_a_file_are_used() {
         let top = tempfile::tempdir().unwrap();
         fs::write(top.path().join(FILES[0]), "as trusted").unwrap();
-        let files = instruction_files(top.path());
+        let files = instruction_files(&ProjectDirectories::of(top.path()));
         let trusted = files.iter().filter_map(InstructionFile::digest).collect();
         assert!(write(&[], Where::Here(top.path()), None, &files, &trusted).0.ends_with("as trusted"));
         fs::write(top.path().join(FILES[0]), "as changed").unwrap();
-        let (text, sources) = write(&[], Where::Here(top.path()), None, &instruction_files(top.path()), &trusted);
+        let (text, sources) = write(
+            &[],
+            Where::Here(top.path()),
+            None,
+            &instruction_files(&ProjectDirectories::of(top.path())),
+            &trusted,
+        );
         assert!(!text.contains("as changed") && sources[0].contains("config trust"), "{text} {sources:?}");
     }
 

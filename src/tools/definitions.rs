@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use crate::base::digest::sha256;
 
 use super::{Environment, all};
-use crate::base::file::{ancestors_in_repository, open_regular};
+use crate::base::file::open_regular;
+use crate::base::project::ProjectDirectories;
 use crate::base::text::{nearest, sanitise, shortened};
 use crate::domain::approval::Policy;
 use crate::domain::definition::AgentDefinition;
@@ -33,17 +34,17 @@ const BEGINNING: &str = "\n\nDefinitions of agents, for the parameter `agent` of
 /// A file with its contents, or why they cannot be read.
 type File = (PathBuf, Result<Vec<u8>, String>);
 
-/// The definitions of the person, in this directory, then those of the project around `directory` whose digests are
-/// trusted.
+/// The definitions of the person, in this directory, then those of a project whose digests are trusted.
 pub fn definitions(
     person: Option<&Path>,
-    directory: &Path,
+    project: &ProjectDirectories,
     trusted: &BTreeSet<String>,
     warnings: &mut Vec<String>,
 ) -> Vec<AgentDefinition> {
     let own = person.map(files).unwrap_or_default().into_iter().map(|file| (file, None));
-    let of_project = places(directory).into_iter().flat_map(|(top, place)| {
-        files(&place).into_iter().map(move |file| (file, Some(top.clone()))).collect::<Vec<_>>()
+    let of_project = project.places(&IN_PROJECT).into_iter().flat_map(|place| {
+        let top = place.ancestors().nth(2).map(Path::to_owned);
+        files(&place).into_iter().map(move |file| (file, top.clone())).collect::<Vec<_>>()
     });
     let is_trusted = |(_, bytes): &File| bytes.as_ref().is_ok_and(|bytes| trusted.contains(&sha256(bytes)));
     let mut found: Vec<AgentDefinition> = Vec::new();
@@ -62,17 +63,9 @@ pub fn definitions(
     found
 }
 
-/// The files that the project of this directory brings.
-pub fn files_of_project(directory: &Path) -> Vec<File> {
-    places(directory).into_iter().flat_map(|(_, place)| files(&place)).collect()
-}
-
-/// The directories of a project with definitions, the nearest first, each with the directory of the project.
-fn places(directory: &Path) -> Vec<(PathBuf, PathBuf)> {
-    let above = ancestors_in_repository(directory).filter_map(|above| above.canonicalize().ok());
-    let places = above.flat_map(|above| IN_PROJECT.map(|name| (above.clone(), above.join(name))));
-    // The place itself must not be a link.
-    places.filter(|(_, place)| place.canonicalize().is_ok_and(|real| real == *place)).collect()
+/// The files that a project brings.
+pub fn files_of_project(project: &ProjectDirectories) -> Vec<File> {
+    project.places(&IN_PROJECT).iter().flat_map(|place| files(place)).collect()
 }
 
 fn files(place: &Path) -> Vec<File> {
@@ -250,13 +243,13 @@ mod tests {
         written(&top, "project/.polylogue/agents/critic.md", "---\n---\nMine.");
         let own = top.join("own");
         let find = |trusted: &BTreeSet<String>, warnings: &mut Vec<String>| {
-            definitions(Some(&own), &top.join("project"), trusted, warnings)
+            definitions(Some(&own), &ProjectDirectories::of(&top.join("project")), trusted, warnings)
         };
         let names = |found: &[AgentDefinition]| found.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
         let mut warnings = Vec::new();
         assert_eq!(names(&find(&BTreeSet::new(), &mut warnings)), ["critic"]);
         assert!(warnings.len() == 1 && warnings[0].contains("has no prompt"), "{warnings:?}");
-        let trusted = files_of_project(&top.join("project")).into_iter();
+        let trusted = files_of_project(&ProjectDirectories::of(&top.join("project"))).into_iter();
         let trusted = trusted.map(|(_, bytes)| sha256(bytes.unwrap())).collect();
         let found = find(&trusted, &mut warnings);
         assert_eq!(names(&found), ["critic", "scout"]);
@@ -272,7 +265,7 @@ mod tests {
     fn each_definition_of_a_project_is_read_and_what_is_not_supported_is_said_in_one_line() {
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/projects/agents");
         let mut warnings = Vec::new();
-        let found = definitions(Some(&fixtures), Path::new("/"), &BTreeSet::new(), &mut warnings);
+        let found = definitions(Some(&fixtures), &ProjectDirectories::default(), &BTreeSet::new(), &mut warnings);
         let shown = found.iter().map(|one| {
             let tools = one.tools.as_ref().map_or_else(|| "all".to_owned(), |tools| tools.join(" "));
             format!("{}: {tools}; {:?}", one.name, one.policy)

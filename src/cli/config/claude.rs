@@ -1,13 +1,13 @@
 //! What this program uses of a project's `.claude`, once it is trusted: commands, and what its settings refuse or ask
 //! about. Its hooks are read in `hooks`, its definitions of agents in `tools::definitions`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value as Json;
 
 use super::custom;
 use super::file::{self, FoundFile};
-use crate::base::file::ancestors_in_repository;
+use crate::base::project::ProjectDirectories;
 use crate::domain::front_matter;
 use crate::domain::rule::{Rule, Rules, Subject};
 
@@ -18,15 +18,9 @@ const UNUSED: [&str; 4] = ["allowed-tools", "model", "hooks", "agent"];
 /// Precedes a command whose output other agents put into the text.
 const OUTPUT_OF: &str = "!`";
 
-/// The files of commands in this directory and above it, also in folders; the nearest last.
-pub fn command_files(directory: &Path) -> Vec<FoundFile> {
-    let above = ancestors_in_repository(directory).filter_map(|above| above.canonicalize().ok());
-    // The place itself must not be a link.
-    let places = above.map(|above| above.join(COMMANDS));
-    let mut places: Vec<PathBuf> =
-        places.filter(|place| place.canonicalize().is_ok_and(|real| real == *place)).collect();
-    places.reverse();
-    places.iter().flat_map(|place| file::files_below(place, custom::EXTENSIONS)).collect()
+/// The files of commands of a project, also in folders; the nearest last.
+pub fn command_files(project: &ProjectDirectories) -> Vec<FoundFile> {
+    project.places(&[COMMANDS]).iter().rev().flat_map(|place| file::files_below(place, custom::EXTENSIONS)).collect()
 }
 
 /// One line about keys of these commands that have no effect here.

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::source::{Location, Value};
 use crate::base::error::{Error, system_message};
-use crate::base::file::{ancestors_in_repository, open_regular};
+use crate::base::file::open_regular;
 use crate::base::text;
 
 /// Of a larger file only the start is read.
@@ -332,9 +332,4 @@ pub fn resolved(path: &Path) -> Option<PathBuf> {
 
 pub fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
-}
-
-/// The directory `name` in this directory or the nearest one above it, up to the root of the repository.
-pub fn upwards(directory: &Path, name: &str) -> Option<PathBuf> {
-    ancestors_in_repository(directory).map(|above| above.join(name)).find(|path| path.is_dir())
 }

@@ -14,7 +14,7 @@ use super::parse::whole;
 use super::project;
 use super::trust::Trusted;
 use super::user_tools::place;
-use crate::base::file::ancestors_in_repository;
+use crate::base::project::ProjectDirectories;
 use crate::domain::hook::{Hook, HookEvent, HookScript, TIME_LIMIT};
 use crate::domain::skill::Author;
 use crate::tools::hooks::{is_matcher, scripts};
@@ -154,13 +154,10 @@ fn shell(text: &str) -> Vec<String> {
     if text.trim().is_empty() { Vec::new() } else { vec!["sh".into(), "-c".into(), text.into()] }
 }
 
-/// The nearest `.claude/settings.json`, if it has hooks or refuses something, in this directory or above it, up to the root of the repository.
-pub fn claude_file(directory: &Path) -> Option<(PathBuf, Result<Vec<u8>, String>)> {
-    let above = ancestors_in_repository(directory).find(|above| file::exists(&above.join(CLAUDE_FILE)))?;
-    let path = above.canonicalize().ok()?.join(CLAUDE_FILE);
-    // The directory must not be a link out of the project.
-    let is_inside = path.parent().is_some_and(|parent| parent.canonicalize().is_ok_and(|real| real == parent));
-    let bytes = file::read_regular(&path).transpose().filter(|_| is_inside)?;
+/// The nearest `.claude/settings.json` of a project, if it has hooks or refuses something.
+pub fn claude_file(project: &ProjectDirectories) -> Option<(PathBuf, Result<Vec<u8>, String>)> {
+    let path = project.nearest_file(CLAUDE_FILE)?;
+    let bytes = file::read_regular(&path).transpose()?;
     is_used(&bytes).then_some((path, bytes))
 }
 
@@ -180,9 +177,9 @@ fn has_hooks(json: &Json) -> bool {
 }
 
 /// Lines about settings of a project that are not used: personal ones, and those that only allow something.
-pub fn unread_files(directory: &Path) -> Vec<String> {
+pub fn unread_files(project: &ProjectDirectories) -> Vec<String> {
     let nearest = |name: &str| {
-        let path = ancestors_in_repository(directory).map(|above| above.join(name)).find(|path| file::exists(path))?;
+        let path = project.nearest_file(name)?;
         Some((file::read_regular(&path).transpose()?, path))
     };
     let local = nearest(CLAUDE_LOCAL_FILE).filter(|(bytes, _)| is_used(bytes));

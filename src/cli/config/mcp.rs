@@ -14,7 +14,7 @@ use toml::de::DeValue;
 use super::environment::ProcessEnvironment;
 use super::file::{self, Diagnostics, Entry, FileReader};
 use super::parse::whole;
-use crate::base::file::ancestors_in_repository;
+use crate::base::project::ProjectDirectories;
 use crate::domain::host::HostPattern;
 use crate::domain::mcp::{
     CALL_TIMEOUT, McpServer, NAME_EXPECTED, START_TIMEOUT, Transport, is_http, is_pair, is_server_name,
@@ -163,10 +163,9 @@ pub struct ProjectFile {
 }
 
 impl ProjectFile {
-    /// The nearest one in this directory or above it, up to the root of the repository.
-    pub fn of(directory: &Path) -> Option<Self> {
-        let above = ancestors_in_repository(directory).find(|above| file::exists(&above.join(FILE)))?;
-        let path = above.canonicalize().ok()?.join(FILE);
+    /// The nearest one of a project.
+    pub fn of(project: &ProjectDirectories) -> Option<Self> {
+        let path = project.iter().map(|above| above.join(FILE)).find(|path| file::exists(path))?;
         let bytes = file::read_regular(&path).and_then(|bytes| bytes.ok_or_else(|| "does not exist".into()));
         Some(Self { path, bytes })
     }

@@ -46,6 +46,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::project::ProjectDirectories;
 use crate::cli::arguments::Arguments;
 use crate::domain::approval::Policy;
 use crate::domain::config::Config;
@@ -91,6 +92,7 @@ struct ConfigFiles {
     directory: Option<PathBuf>,
     /// The user's file, which need not exist.
     user: Option<PathBuf>,
+    directories: ProjectDirectories,
     project: Option<Project>,
     is_trusted: bool,
     trusted: Trusted,
@@ -124,11 +126,10 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     values.config.project_rules = user.project_rules;
     values.config.keymap = user.keymap;
     values.config.user_file = files.user.as_ref().map(|file| env.directory.join(file));
-    let of_claude = claude_rules(&files, &env.directory, &mut diagnostics);
+    let of_claude = claude_rules(&files, &mut diagnostics);
     values.config.rules = all_rules([user.rules, project.rules, of_claude], arguments, &mut diagnostics);
     values.config.environments = all_environments(user.environments, project.environments, &mut diagnostics);
-    let mut hooks: Vec<Hook> =
-        project.hooks.into_iter().chain(claude_hooks(&files, &env.directory, &mut diagnostics)).collect();
+    let mut hooks: Vec<Hook> = project.hooks.into_iter().chain(claude_hooks(&files, &mut diagnostics)).collect();
     let withheld: Vec<_> = providers.iter().filter_map(KnownProvider::key_variable).collect();
     let sandbox = &mut values.config.sandbox;
     (sandbox.read, sandbox.write) = (user.opened.read, user.opened.write);
@@ -167,7 +168,7 @@ fn take_texts(config: &mut Config, files: &mut ConfigFiles, env: &ProcessEnviron
     config.instructions = Some(std::mem::take(&mut files.instructions));
     let own = files.directory.as_ref().map(|directory| directory.join("agents"));
     let warnings = &mut diagnostics.warnings;
-    let definitions = definitions::definitions(own.as_deref(), &env.directory, &files.trusted.digests(), warnings);
+    let definitions = definitions::definitions(own.as_deref(), &files.directories, &files.trusted.digests(), warnings);
     config.definitions = definitions.into();
     config.skill_directories = env.skill_directories();
     config.skills = Arc::new(std::mem::take(&mut files.skills));
@@ -380,8 +381,8 @@ fn first_of(mut messages: Vec<String>) -> Vec<String> {
 }
 
 /// The hooks of the `.claude/settings.json` of the project, if the user trusts it.
-fn claude_hooks(files: &ConfigFiles, directory: &Path, diagnostics: &mut Diagnostics) -> Vec<Hook> {
-    diagnostics.warnings.extend(hooks::unread_files(directory));
+fn claude_hooks(files: &ConfigFiles, diagnostics: &mut Diagnostics) -> Vec<Hook> {
+    diagnostics.warnings.extend(hooks::unread_files(&files.directories));
     match &files.claude {
         Some((path, Ok(bytes))) => hooks::of_claude(path, bytes, &mut diagnostics.warnings),
         _ => Vec::new(),
@@ -389,11 +390,11 @@ fn claude_hooks(files: &ConfigFiles, directory: &Path, diagnostics: &mut Diagnos
 }
 
 /// What the same file refuses and asks about.
-fn claude_rules(files: &ConfigFiles, directory: &Path, diagnostics: &mut Diagnostics) -> Rules {
+fn claude_rules(files: &ConfigFiles, diagnostics: &mut Diagnostics) -> Rules {
     match &files.claude {
         Some((path, Ok(bytes))) => {
             let root = path.parent().and_then(Path::parent);
-            let root = root.filter(|root| directory.canonicalize().is_ok_and(|directory| directory != **root));
+            let root = root.filter(|root| files.directories.nearest() != Some(root));
             claude::rules(path, bytes, root, &mut diagnostics.warnings)
         }
         _ => Rules::default(),
@@ -406,14 +407,15 @@ fn find(arguments: &Arguments, env: &ProcessEnvironment) -> ConfigFiles {
     let user = named.or_else(|| directory.as_ref().map(|directory| directory.join("config.toml")));
     let trusted = directory.as_deref().map(Trusted::read).unwrap_or_default();
     let skill_directories = env.skill_directories();
-    let contents = Contents::of(&env.directory, &skill_directories);
+    let directories = ProjectDirectories::of(&env.directory);
+    let contents = Contents::of(&directories, &skill_directories);
     let untrusted_servers = contents.untrusted_servers(&trusted);
     // There may be many skills: `/skills` names the others.
     let untrusted_file = contents.untrusted_files(&trusted).next();
     let ignored = contents.untrusted_instructions(&trusted).chain(untrusted_servers).chain(untrusted_file);
     let ignored = ignored.map(Path::to_owned).collect();
     let is_untrusted = untrusted_servers.is_some();
-    let skills = find::skills(&skill_directories, &env.directory, &[], &trusted.digests());
+    let skills = find::skills(&skill_directories, &directories, &[], &trusted.digests());
     let is_claude_trusted = contents.claude.as_ref().is_some_and(|file| trusted.has_file(file));
     let Contents { project, mcp, instructions, claude, commands, .. } = contents;
     let claude = claude.filter(|_| is_claude_trusted);
@@ -425,6 +427,7 @@ fn find(arguments: &Arguments, env: &ProcessEnvironment) -> ConfigFiles {
     ConfigFiles {
         directory,
         user,
+        directories,
         project,
         is_trusted,
         trusted,

@@ -6,6 +6,7 @@ use super::environment::ProcessEnvironment;
 use super::show::print;
 use super::trust::{Contents, is_put_off, put_off};
 use crate::base::error::Result;
+use crate::base::project::ProjectDirectories;
 
 /// Asks whether new or changed contents of the project are trusted, if a person is there to answer and was not asked about
 /// them before.
@@ -14,7 +15,7 @@ pub fn ask(env: &ProcessEnvironment) -> Result<()> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Ok(());
     }
-    let contents = Contents::of(&env.directory, &env.skill_directories());
+    let contents = Contents::of(&ProjectDirectories::of(&env.directory), &env.skill_directories());
     if contents.is_empty() || contents.is_trusted(&config) || is_put_off(&contents, &config) {
         return Ok(());
     }

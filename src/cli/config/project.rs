@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::base::digest::{Digest as _, Sha256};
+use crate::base::project::ProjectDirectories;
 
 use super::file::{self, FoundFile};
 use super::{custom, user_tools};
@@ -37,9 +38,9 @@ pub fn team_files(directory: &Path) -> Vec<FoundFile> {
 }
 
 impl Project {
-    /// The project of this directory, if it has any of these files.
-    pub fn of(directory: &Path) -> Option<Self> {
-        let found = file::upwards(directory, DIRECTORY)?;
+    /// The nearest one, if it has any of these files.
+    pub fn of(directories: &ProjectDirectories) -> Option<Self> {
+        let found = directories.nearest_folder(DIRECTORY)?;
         let directory = found.canonicalize().ok()?;
         let root = found.parent()?.canonicalize().ok()?;
         let config = file::read_regular(&directory.join("config.toml")).transpose();

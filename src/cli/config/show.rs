@@ -10,6 +10,7 @@ use super::settings::SETTINGS;
 use super::trust::Contents;
 use super::{Loaded, ProcessEnvironment, elsewhere, file, load};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::project::ProjectDirectories;
 use crate::base::text::sanitise;
 use crate::cli::arguments::{Arguments, ConfigCommand};
 use crate::domain::endpoint::{ModelFacts, ModelSettings};
@@ -315,7 +316,7 @@ fn trust(directory: Option<&Path>, yes: bool, env: &ProcessEnvironment) -> Resul
     let directory = directory.map_or_else(|| env.directory.clone(), |path| env.directory.join(path));
     let contents = match place {
         Some(place) => elsewhere::contents(place, env)?,
-        None => Contents::of(&directory, &env.skill_directories()),
+        None => Contents::of(&ProjectDirectories::of(&directory), &env.skill_directories()),
     };
     if contents.is_empty() {
         let message = format!(

@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use super::settings::{Files, Kind, SETTINGS, Setting};
 use super::*;
 use crate::base::error::ErrorKind;
+use crate::base::project::ProjectDirectories;
 use crate::domain::endpoint::{Endpoint, Prices, ProviderEntry, Secret};
 use crate::domain::reasoning::SendReasoning;
 
@@ -68,7 +69,9 @@ impl Scene {
     }
 
     fn trust(&self) {
-        Contents::of(&self.env().directory, &self.env().skill_directories()).trust(&self.config_directory()).unwrap();
+        Contents::of(&ProjectDirectories::of(&self.env().directory), &self.env().skill_directories())
+            .trust(&self.config_directory())
+            .unwrap();
     }
 
     fn set(mut self, name: &str, value: &str) -> Self {

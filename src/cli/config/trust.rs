@@ -20,6 +20,7 @@ use super::providers::FileProvider;
 use super::show::public_url;
 use super::{hooks_of, providers_of};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::project::ProjectDirectories;
 use crate::domain::hook::Hook;
 use crate::domain::instructions::InstructionFile;
 use crate::team::instruction_files;
@@ -85,7 +86,7 @@ impl Trusted {
     }
 }
 
-/// The contents of a directory that are used only if the user trusts them.
+/// The contents of a project that are used only if the user trusts them.
 #[derive(Debug)]
 pub struct Contents {
     pub project: Option<Project>,
@@ -112,16 +113,16 @@ fn digest(file: &OtherFile) -> Option<String> {
 
 impl Contents {
     /// `skills` has the directories of the user's own skills.
-    pub fn of(directory: &Path, skills: &[PathBuf]) -> Self {
-        let (mcp, instructions) = (mcp::ProjectFile::of(directory), instruction_files(directory));
-        let mut skills = find::files_of_project(skills, directory);
-        skills.extend(definitions::files_of_project(directory));
-        let (project, claude) = (Project::of(directory), hooks::claude_file(directory));
+    pub fn of(directories: &ProjectDirectories, skills: &[PathBuf]) -> Self {
+        let (mcp, instructions) = (mcp::ProjectFile::of(directories), instruction_files(directories));
+        let mut skills = find::files_of_project(skills, directories);
+        skills.extend(definitions::files_of_project(directories));
+        let (project, claude) = (Project::of(directories), hooks::claude_file(directories));
         let mut all: Vec<Hook> = project.iter().flat_map(hooks_of).collect();
         if let Some((path, Ok(bytes))) = &claude {
             all.extend(hooks::of_claude(path, bytes, &mut Vec::new()));
         }
-        let commands = claude::command_files(directory).into_iter().map(|file| (file.path, file.bytes)).collect();
+        let commands = claude::command_files(directories).into_iter().map(|file| (file.path, file.bytes)).collect();
         Self { project, mcp, instructions, skills, claude, commands, scripts: hooks::scripts_of(&all) }
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::agent::Agent;
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
+use crate::base::project::ProjectDirectories;
 use crate::domain::scrollback::LineKind;
 use crate::domain::skill::{Skill, SkillList};
 use crate::repl::core::Core;
@@ -34,7 +35,7 @@ impl Jobs {
         }
         let (person, trusted) = (core.config().skill_directories.clone(), core.config().trusted_instructions.clone());
         let searched = directory.clone();
-        let work = move |_: &Job| Ok(find::skills(&person, &searched, &origins, &trusted));
+        let work = move |_: &Job| Ok(find::skills(&person, &ProjectDirectories::of(&searched), &origins, &trusted));
         // Without a thread the known skills stay.
         drop(self.tasks.spawn(core, (Kind::FindSkills, agent, None), work, move |jobs, core, found| {
             jobs.last_skill_search = Some((directory.clone(), core.now()));

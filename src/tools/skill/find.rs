@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::base::digest::sha256;
 
-use crate::base::file::{ancestors_in_repository, open_regular};
+use crate::base::file::open_regular;
+use crate::base::project::ProjectDirectories;
 use crate::base::text::{sanitise, shortened};
 use crate::domain::front_matter;
 use crate::domain::skill::{Author, FILE, Skill, SkillList};
@@ -34,13 +35,18 @@ struct Folder {
     author: Author,
 }
 
-/// The skills for agents in this directory. `person` has the directories of the person's skills, the preferred ones
-/// first; `origins` the originals of this directory; `trusted` the trusted digests of files of projects.
-pub fn skills(person: &[PathBuf], directory: &Path, origins: &[PathBuf], trusted: &BTreeSet<String>) -> SkillList {
+/// The skills for agents in a project. `person` has the directories of the person's skills, the preferred ones first;
+/// `origins` the originals of the project's directory; `trusted` the trusted digests of files of projects.
+pub fn skills(
+    person: &[PathBuf],
+    project: &ProjectDirectories,
+    origins: &[PathBuf],
+    trusted: &BTreeSet<String>,
+) -> SkillList {
     let mut found: BTreeMap<String, Skill> = BTreeMap::new();
     let (mut problems, mut seen) = (Vec::new(), BTreeSet::new());
     let own = person.iter().flat_map(|above| folders_of_person(above));
-    for folder in own.chain(folders_of_project(person, directory)) {
+    for folder in own.chain(folders_of_project(person, project)) {
         if !seen.insert(folder.directory.clone()) {
             continue;
         }
@@ -60,7 +66,8 @@ pub fn skills(person: &[PathBuf], directory: &Path, origins: &[PathBuf], trusted
         }
     }
     // Files of a project that git does not track are missing in a worktree of it.
-    for folder in origins.iter().flat_map(|origin| folders_of_project(person, origin)) {
+    let original = |origin: &PathBuf| folders_of_project(person, &ProjectDirectories::of(origin));
+    for folder in origins.iter().flat_map(original) {
         if let Ok(skill) = read(&folder, &mut Vec::new())
             && trusted.contains(&skill.digest)
         {
@@ -70,9 +77,9 @@ pub fn skills(person: &[PathBuf], directory: &Path, origins: &[PathBuf], trusted
     SkillList { skills: found.into_values().collect(), problems }
 }
 
-/// The files of the skills that the project of this directory brings, with their contents or why they cannot be read.
-pub fn files_of_project(person: &[PathBuf], directory: &Path) -> Vec<(PathBuf, Result<Vec<u8>, String>)> {
-    let files = folders_of_project(person, directory).into_iter().map(|folder| folder.directory.join(FILE));
+/// The files of the skills that a project brings, with their contents or why they cannot be read.
+pub fn files_of_project(person: &[PathBuf], project: &ProjectDirectories) -> Vec<(PathBuf, Result<Vec<u8>, String>)> {
+    let files = folders_of_project(person, project).into_iter().map(|folder| folder.directory.join(FILE));
     files.map(|file| (file.clone(), bytes(&file))).collect()
 }
 
@@ -123,15 +130,10 @@ fn folders_of_person(above: &Path) -> Vec<Folder> {
 
 /// Folders nearest to the directory first. A link counts only if it leads to a folder of another place for skills of the same
 /// project.
-fn folders_of_project(person: &[PathBuf], directory: &Path) -> Vec<Folder> {
-    let own: Vec<PathBuf> = person.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    let places = ancestors_in_repository(directory).flat_map(|above| IN_PROJECT.map(|name| (above.to_owned(), name)));
-    let is_inside = |(above, name): (PathBuf, &str)| {
-        let place = above.canonicalize().ok()?.join(name);
-        // The place itself must not be a link.
-        place.canonicalize().ok().filter(|real| *real == place && !own.contains(real))
-    };
-    let places: Vec<PathBuf> = places.filter_map(is_inside).collect();
+fn folders_of_project(person: &[PathBuf], project: &ProjectDirectories) -> Vec<Folder> {
+    let mut places = project.places(&IN_PROJECT);
+    // A person may work in their home directory.
+    places.retain(|place| !person.iter().any(|own| own.canonicalize().is_ok_and(|own| own == *place)));
     let folder = |(name, path): (String, PathBuf)| {
         let directory = path.canonicalize().ok()?;
         let is_in_place = directory.parent().is_some_and(|parent| places.iter().any(|place| place == parent));
@@ -256,15 +258,15 @@ mod tests {
             );
         }
 
-        fn directory(&self) -> PathBuf {
-            self.top.path().join("project/below")
+        fn project(&self) -> ProjectDirectories {
+            ProjectDirectories::of(&self.top.path().join("project/below"))
         }
 
         /// The result if all files of the project are trusted.
         fn found(&self) -> SkillList {
-            let files = files_of_project(&self.person, &self.directory());
+            let files = files_of_project(&self.person, &self.project());
             let digests = files.into_iter().filter_map(|(_, bytes)| Some(sha256(bytes.ok()?))).collect();
-            skills(&self.person, &self.directory(), &[], &digests)
+            skills(&self.person, &self.project(), &[], &digests)
         }
     }
 
@@ -296,7 +298,7 @@ mod tests {
         tree.skill("project/.claude/skills/a", "as changed");
         assert!(read_again(&list.skills[0]).unwrap_err().contains("config trust"));
         let trusted = list.skills.iter().map(|skill| skill.digest.clone()).collect();
-        let list = skills(&tree.person, &tree.directory(), &[], &trusted);
+        let list = skills(&tree.person, &tree.project(), &[], &trusted);
         assert!(list.skills.is_empty() && list.problems[0].contains(CHANGED), "{list:?}");
     }
 
@@ -353,9 +355,10 @@ mod tests {
         tree.skill("worktree/.agents/skills/shared", "as on the branch");
         fs::write(tree.top.path().join("worktree/.git"), "gitdir: elsewhere").unwrap();
         let (project, worktree) = (tree.top.path().join("project"), tree.top.path().join("worktree"));
-        let all = [&project, &worktree].map(|at| files_of_project(&[], at)).concat();
+        let all = [&project, &worktree].map(|at| files_of_project(&[], &ProjectDirectories::of(at))).concat();
         let digest = |(_, bytes): (PathBuf, Result<Vec<u8>, String>)| sha256(bytes.unwrap());
         let trusted: BTreeSet<String> = all.into_iter().map(digest).collect();
+        let worktree = ProjectDirectories::of(&worktree);
         let found = |origins: &[PathBuf]| skills(&[], &worktree, origins, &trusted);
         assert_eq!(descriptions(&found(&[])), [("shared", "as on the branch")]);
         let list = found(std::slice::from_ref(&project));

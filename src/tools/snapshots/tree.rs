@@ -24,8 +24,9 @@ use crate::base::digest::sha256;
 
 use super::{MOST_KEPT, OpenStep, Snapshots};
 use crate::base::beneath::{copy, open_path, read, read_followed};
-use crate::base::file::{ancestors_in_repository, git_in};
+use crate::base::file::git_in;
 use crate::base::id::AgentId;
+use crate::base::project::ProjectDirectories;
 use crate::domain::file_change::{FileChange, FileState, FileStep};
 use crate::policy;
 use crate::sandbox;
@@ -133,8 +134,9 @@ impl Drop for Tree {
 impl Tree {
     fn before(env: &Environment, snapshots: &Snapshots, job: &Job) -> Result<Self, String> {
         let workspace = env.worktree.as_ref().unwrap_or(&env.working_directory);
+        let project = ProjectDirectories::of(workspace);
         let is_top = |path: &&Path| git_in(path).is_some();
-        let top = ancestors_in_repository(workspace).find(is_top).ok_or("its directory is in no git repository")?;
+        let top = project.root().filter(is_top).ok_or("its directory is in no git repository")?;
         let common = sandbox::git_directory(top).ok_or("its repository is not readable")?;
         let data = snapshots.directory.parent().unwrap_or(&snapshots.directory);
         if real(data).starts_with(real(top)) {

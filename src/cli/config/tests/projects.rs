@@ -368,7 +368,7 @@ fn files_of_a_project_that_are_links_out_of_their_directory_are_refused() {
     let commands: Vec<_> = config.commands.iter().map(|command| (&*command.name, &*command.body)).collect();
     assert_eq!(commands, [("alias", "Real."), ("real", "Real.")]);
     assert!(config.notes.iter().any(|note| note.contains("leak.md: ignored: is a symbolic link that leads out")));
-    let found = Project::of(&scene.env().directory).unwrap();
+    let found = Project::of(&ProjectDirectories::of(&scene.env().directory)).unwrap();
     assert!(found.teams.iter().all(|file| file.bytes.is_err()), "{:?}", found.teams);
 
     fs::rename(project.join("config.toml"), scene.home.path().join("config.toml")).unwrap();
