@@ -5,6 +5,7 @@ PREFIX ?= $(HOME)/.local
 ARGS ?=
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PROGRAM := $(TARGET)/release/polylogue
+QUICK := $(TARGET)/quick/polylogue
 TEST = $(CARGO) test
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
@@ -20,12 +21,13 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-10s %s\n", $$1, $$2 }'
 
 release:
-	@test -x $(PROGRAM) && test -z "$$(find src Cargo.toml Cargo.lock -newer $(PROGRAM))" \
-		|| echo "building polylogue; the first time this takes a few minutes, most of them for curl and SQLite"
-	@$(CARGO) build --release --quiet $(FEATURES)
+	@$(CARGO) build --release $(FEATURES)
 
-run: release ## build if needed and start the chat
-	@exec $(PROGRAM) $(ARGS)
+run: ## build quickly if needed and start the chat
+	@if test -x $(QUICK) && test -z "$$(find src Cargo.toml Cargo.lock -newer $(QUICK))"; then quiet=--quiet; \
+	else echo "building polylogue: some minutes the first time, seconds after a change"; fi; \
+	$(CARGO) build --profile quick $$quiet $(FEATURES)
+	@exec $(QUICK) $(ARGS)
 
 # Many tests wait for processes, so four times as many threads as processors are busy.
 test minimal: export RUST_TEST_THREADS ?= $(shell expr 4 \* $$(getconf _NPROCESSORS_ONLN))
