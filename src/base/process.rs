@@ -1,7 +1,7 @@
 //! Protects this process from others of the same user, and measures its resource use.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
@@ -58,11 +58,11 @@ pub fn usage() -> Usage {
 }
 
 /// The home directory of this user according to the system's user database. `HOME` may name another one.
-pub fn account_home() -> Option<PathBuf> {
-    // The database may be on the network.
+pub fn account_home() -> Option<&'static Path> {
+    // The database may be on the network: it is asked once, when somebody needs to know.
     static HOME: OnceLock<Option<PathBuf>> = OnceLock::new();
     let read = || nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.dir);
-    HOME.get_or_init(read).clone()
+    HOME.get_or_init(read).as_deref()
 }
 
 #[cfg(test)]

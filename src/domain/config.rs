@@ -86,6 +86,8 @@ pub struct Config {
     pub skill_directories: Vec<PathBuf>,
     /// The skills for the working directory.
     pub skills: Arc<SkillList>,
+    /// When the skills were read, in milliseconds since 1970.
+    pub skills_read_at: Option<i64>,
     /// MCP servers: the user's, then those of a trusted project.
     pub mcp: Vec<McpServer>,
     /// Programs that are tools: the user's, then those of a trusted project.
@@ -308,6 +310,7 @@ impl Default for Config {
             hooks: Arc::new([]),
             skill_directories: Vec::new(),
             skills: Arc::default(),
+            skills_read_at: None,
             mcp: Vec::new(),
             user_tools: Vec::new(),
             commands: Vec::new(),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::plan::{Places, Plan, Refusal, ResourceLimits};
 use super::search::Index;
 use super::{Level, variables};
-use crate::base::process::account_home;
+use crate::base::process;
 use crate::domain::sandbox::{Network, SandboxSettings};
 
 /// Copies share the level and the knowledge about workspaces.
@@ -17,7 +17,7 @@ pub struct Policy {
     pub settings: SandboxSettings,
     /// The home directory that `HOME` names.
     pub home: Option<PathBuf>,
-    /// The home directory of the account, whatever `HOME` says.
+    /// The home directory of the account, whatever `HOME` says, if it is not the one in the user database.
     pub account_home: Option<PathBuf>,
     pub limits: ResourceLimits,
     level: Arc<AtomicU8>,
@@ -47,7 +47,7 @@ impl Policy {
         Self {
             settings,
             home: std::env::home_dir(),
-            account_home: account_home(),
+            account_home: None,
             limits: ResourceLimits::default(),
             level: Arc::new(AtomicU8::new(first as u8)),
             index: Index::default(),
@@ -83,8 +83,15 @@ impl Policy {
         self.level()
     }
 
+    pub fn account_home(&self) -> Option<&Path> {
+        match &self.account_home {
+            Some(home) => Some(home),
+            None => process::account_home(),
+        }
+    }
+
     pub fn plan(&self, places: &Places<'_>) -> Result<Plan, Refusal> {
-        let homes = [self.home.as_deref(), self.account_home.as_deref()];
+        let homes = [self.home.as_deref(), self.account_home()];
         let plan = Plan::new(places, &self.settings, homes, self.level(), self.limits, &self.index)?;
         if plan.level.has_namespaces() && !places.is_git {
             let mut all = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);

@@ -82,7 +82,7 @@ impl Environments {
     pub fn new(config: &Config, proxy: Option<Calls>) -> Self {
         let data = config.data_directory.as_ref();
         let own: Vec<PathBuf> = data.into_iter().chain(&config.private_paths).cloned().collect();
-        let denied = tools::locate::deny_list(std::env::home_dir(), &own, &tools::locate::moved_directories());
+        let denied = tools::locate::deny_list(std::env::home_dir(), &own, tools::locate::moved_directories);
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.into());
         let outputs = data.map_or_else(|| real(&std::env::temp_dir()), |data| real(data).join("outputs"));
         let mut sandbox = config.sandbox.clone();

@@ -99,10 +99,7 @@ pub struct Environment {
 impl Environment {
     /// All tools in this directory, with default limits; long output is saved in the directory for temporary files.
     pub fn at(working_directory: PathBuf) -> Self {
-        Self::with_deny_list(
-            working_directory,
-            locate::deny_list(std::env::home_dir(), &[], &locate::moved_directories()),
-        )
+        Self::with_deny_list(working_directory, locate::deny_list(std::env::home_dir(), &[], locate::moved_directories))
     }
 
     /// Like [`Environment::at`], with this deny list.
@@ -147,7 +144,7 @@ impl Environment {
     /// person's programs start from: a home directory has files that shells and git obey.
     pub fn is_sandboxed(&self) -> bool {
         let workspace = self.local_workspace();
-        let mut homes = self.denied.home.iter().chain(&self.sandbox.account_home);
+        let mut homes = self.denied.home.as_deref().into_iter().chain(self.sandbox.account_home());
         let has_home = homes.any(|home| home.starts_with(workspace));
         let is_held = self.remote.as_ref().map_or_else(
             || self.sandbox.is_whole() && self.sandbox.gaps(workspace).is_empty(),

@@ -135,21 +135,25 @@ pub fn moved_directories() -> Vec<(PathBuf, &'static str)> {
     let directory = |(name, part): &(&str, &'static str)| Some((PathBuf::from(std::env::var_os(name)?), *part));
     let moved = paths::MOVED.iter().filter_map(directory).filter(|(directory, _)| directory.is_absolute());
     let account = account_home().filter(|home| home.is_absolute() && home.parent().is_some());
-    moved.chain(account.map(|home| (home, ""))).collect()
+    moved.chain(account.map(|home| (home.to_owned(), ""))).collect()
 }
 
-/// Where the denied files of this machine are.
-pub fn deny_list(home: Option<PathBuf>, own: &[PathBuf], moved: &[(PathBuf, &'static str)]) -> DenyList {
+/// Where the denied files of this machine are. `moved` is called when a path is judged for the first time.
+pub fn deny_list(
+    home: Option<PathBuf>,
+    own: &[PathBuf],
+    moved: impl FnOnce() -> Vec<(PathBuf, &'static str)> + Send + 'static,
+) -> DenyList {
     let real = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let home = home.as_ref().map(real);
     let own = own.iter().flat_map(|path| [path.clone(), real(path)]).filter(|path| path.is_absolute()).collect();
-    let (below, moved) = (home.clone(), moved.to_vec());
+    let below = home.clone();
     let linked = Linked::new(move || {
         let rows = below.as_deref().map(denied_below).unwrap_or_default();
         let leads_elsewhere =
             |(path, what): (PathBuf, _)| Some((fs::canonicalize(&path).ok()?, what)).filter(|(real, _)| *real != path);
         let mut linked: Vec<_> = rows.into_iter().filter_map(leads_elsewhere).collect();
-        for (path, what) in moved.iter().flat_map(|(directory, part)| rows_in(directory, part)) {
+        for (path, what) in moved().iter().flat_map(|(directory, part)| rows_in(directory, part)) {
             linked.extend([(real(&path), what), (path, what)]);
         }
         linked

@@ -30,8 +30,9 @@ impl Scene {
         fs::write(real.join("xdg/gh/hosts.yml"), "the key\n").unwrap();
         fs::write(real.join("notes/today"), "a note\n").unwrap();
         workspace.env.working_directory = real.join("work");
+        let xdg = real.join("xdg");
         workspace.env.denied =
-            Arc::new(deny_list(Some(real.clone()), &[real.join("data")], &[(real.join("xdg"), ".config")]));
+            Arc::new(deny_list(Some(real.clone()), &[real.join("data")], move || vec![(xdg, ".config")]));
         Self { home, workspace }
     }
 

@@ -45,6 +45,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::project::ProjectDirectories;
 use crate::cli::arguments::Arguments;
@@ -172,6 +173,7 @@ fn take_texts(config: &mut Config, files: &mut ConfigFiles, env: &ProcessEnviron
     config.definitions = definitions.into();
     config.skill_directories = env.skill_directories();
     config.skills = Arc::new(std::mem::take(&mut files.skills));
+    config.skills_read_at = Some(clock::unix_ms());
     config.commands = custom_commands(files, diagnostics);
     config.team_files = team_files(files);
 }

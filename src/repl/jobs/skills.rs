@@ -1,7 +1,7 @@
 //! Looks for skills again when a turn begins, on a thread, because files may be slow. Changes apply from the next
 //! request on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +30,10 @@ impl Jobs {
         let directory = known.inputs.environment.working_directory.clone();
         let origins = known.inputs.environment.origins.clone();
         let is_recent = |(searched, at): &(PathBuf, Moment)| *searched == directory && core.now() < *at + PAUSE;
-        if self.tasks.has_any(&[Kind::FindSkills]) || self.last_skill_search.as_ref().is_some_and(is_recent) {
+        if self.tasks.has_any(&[Kind::FindSkills])
+            || self.last_skill_search.as_ref().is_some_and(is_recent)
+            || is_just_read(core, &directory)
+        {
             return;
         }
         let (person, trusted) = (core.config().skill_directories.clone(), core.config().trusted_instructions.clone());
@@ -53,6 +56,13 @@ impl Jobs {
             self.find_skills(core, agent);
         }
     }
+}
+
+/// Whether the skills of a directory came with a configuration that was read just now.
+fn is_just_read(core: &Core, directory: &Path) -> bool {
+    let pause = i64::try_from(PAUSE.as_millis()).unwrap_or_default();
+    let read_at = core.config().skills_read_at.filter(|_| core.config().working_directory == directory);
+    read_at.is_some_and(|at| (0..pause).contains(&(core.clock().unix_ms() - at)))
 }
 
 /// Gives the agents of a directory its skills, and tells one of them what has changed.
