@@ -116,6 +116,9 @@ impl Host {
         // Before agents are loaded that others may want to reach.
         let listener = directory.as_deref().filter(|_| options.listens).map(Listener::bind).transpose();
         let mut repl = Box::new(Repl::open(config, store, Clock::system())?);
+        if !options.listens {
+            repl.wait_for_disk_at_end();
+        }
         match listener {
             Ok(listener) => listener.into_iter().for_each(|listener| repl.serve(listener)),
             Err(error) => {

@@ -56,6 +56,12 @@ impl Repl {
         self.server.listen(listener);
     }
 
+    /// The program that hosts the loop tells nobody that something is stored before [`Repl::leave`] has returned: its own
+    /// requests need not wait for the disk.
+    pub(crate) fn wait_for_disk_at_end(&mut self) {
+        self.server.host_waits_at_end = true;
+    }
+
     /// A connection of the program that hosts the loop, which is a client like those of [`Repl::serve`].
     pub(crate) fn connect(&mut self) -> Result<UnixStream> {
         let (near, far) = UnixStream::pair()?;

@@ -58,6 +58,7 @@ impl Repl {
         if !store.is_read_only() {
             store.delete_unwritten(clock.unix_ms())?;
         }
+        store.begin_reading()?;
         context_lengths::restore(&mut config, &store, clock.unix_ms());
         let (calls, incoming) = Calls::new(reactor.waker());
         let mut factory = AgentFactory::new(&config, calls);
@@ -86,6 +87,7 @@ impl Repl {
         repl.process.welcome = welcome(&repl.core, root, is_fresh, &damaged);
         repl.process.welcome.extend(unfinished(interrupted.len() + closed, asked));
         repl.show_welcome(root);
+        repl.core.store().end_reading()?;
         repl.jobs.find_unused_worktrees(&mut repl.core, root);
         if let Some(device) = device {
             repl.terminals.attach(&mut repl.core, device, root, TerminalMode::default());

@@ -11,6 +11,7 @@ use super::checkpoint::{self, BeforeStep, SyncStep};
 use super::connection::{configure, connect, connect_immutable, database_path, has_wal};
 use super::error::{in_directory, store_error};
 use super::sync::{Durability, LONG_LOG, Syncer};
+use super::wal::LogFile;
 use super::{copy, lock, schema};
 use crate::base::error::{Error, Result};
 
@@ -38,6 +39,10 @@ pub struct Store {
     told: Cell<(u64, bool)>,
     /// At the end the log stays as it is.
     leaves_log: bool,
+    /// [`Store::begin_reading`] was called.
+    is_reading: Cell<bool>,
+    /// A process that ended cleanly has left the log.
+    found_log: bool,
     lock: Option<lock::Lock>,
 }
 
@@ -74,8 +79,9 @@ impl Store {
         // Created here so that it is private from its first byte. Closed before SQLite opens it, because closing any
         // descriptor of a file releases all POSIX locks on it.
         drop(lock::private_file(&database_path(dir))?);
+        let found_log = has_wal(dir) && !lock.is_after_crash();
         let mut store = Self::of(connect(dir, OpenFlags::SQLITE_OPEN_READ_WRITE)?);
-        (store.lock, store.dir) = (Some(lock), Some(dir.to_owned()));
+        (store.lock, store.dir, store.found_log) = (Some(lock), Some(dir.to_owned()), found_log);
         store.copy = store.prepare(Some(dir)).map_err(|error| in_directory(dir, error))?;
         Ok(store)
     }
@@ -127,6 +133,8 @@ impl Store {
             sync_steps: (LONG_LOG, Box::new(|_| Ok(()))),
             told: Cell::default(),
             leaves_log: false,
+            is_reading: Cell::default(),
+            found_log: false,
             lock: None,
         }
     }
@@ -209,7 +217,7 @@ impl Store {
     pub fn sync_in_background(&mut self, wake: impl Fn() + Send + Sync + 'static) -> Result<()> {
         if let Some(dir) = &self.dir {
             let steps = std::mem::replace(&mut self.sync_steps, (LONG_LOG, Box::new(|_| Ok(()))));
-            self.syncer = Some(Syncer::new(dir, Box::new(wake), steps)?);
+            self.syncer = Some(Syncer::new(LogFile::open(dir, self.found_log)?, Box::new(wake), steps));
         }
         Ok(())
     }
@@ -284,7 +292,29 @@ impl Store {
 
     /// Whether [`Store::begin`] was called, and [`Store::end`] not yet.
     pub(crate) fn is_in_transaction(&self) -> bool {
-        !self.conn.is_autocommit()
+        !self.conn.is_autocommit() && !self.is_reading.get()
+    }
+
+    /// Until [`Store::end_reading`], or until something is written, all is read from one state of the database, whose locks
+    /// are taken once.
+    ///
+    /// # Errors
+    /// A transaction is open.
+    pub(crate) fn begin_reading(&self) -> Result<()> {
+        self.conn.execute_batch("BEGIN")?;
+        self.is_reading.set(true);
+        Ok(())
+    }
+
+    /// After [`Store::begin_reading`].
+    ///
+    /// # Errors
+    /// SQLite cannot end it.
+    pub(crate) fn end_reading(&self) -> Result<()> {
+        if self.is_reading.take() {
+            self.conn.execute_batch("COMMIT")?;
+        }
+        Ok(())
     }
 
     /// The connection, for tests that make single statements and commits fail.
@@ -311,6 +341,7 @@ impl Store {
         if let Some(error) = &*self.failed.borrow() {
             return Err(error.clone());
         }
+        self.end_reading()?;
         if !self.conn.is_autocommit() {
             return work(&self.conn).inspect_err(|error| drop(self.failed.replace(Some(error.clone()))));
         }
@@ -323,6 +354,7 @@ impl Store {
 
     /// Begins a transaction that [`Store::end`] ends; otherwise like [`Store::transaction`].
     pub(crate) fn begin(&self) -> Result<()> {
+        self.end_reading()?;
         Ok(self.conn.execute_batch("BEGIN IMMEDIATE")?)
     }
 

@@ -6,11 +6,11 @@
 //!   sync      started by the first ticket: syncs, has a long log copied, waits a moment for more, ends
 //!   copy      started by the other thread: copies the log into the database once, ends; nobody waits for it
 //! ```
-//! What nobody waits for is synced at most once in [`PAUSE`]; a ticket that somebody waits for, at once. After a failed sync
+//! What nobody waits for is synced once in [`PAUSE`], so that a short run syncs once; a ticket that somebody waits for, at once. After a failed sync
 //! nothing is durable any more in this process: the kernel drops what it could not write and reports that only once.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -86,13 +86,13 @@ impl Syncer {
     /// `wake` is called when a ticket that was asked for is durable or lost, and when the log was copied; `before` before each
     /// step. A log of this length is copied.
     pub(super) fn new(
-        dir: &Path,
+        log: LogFile,
         wake: Box<dyn Fn() + Send + Sync>,
         (long_log, before): (u64, Box<BeforeStep>),
-    ) -> Result<Self> {
-        let (log, copier) = (Mutex::new(LogFile::open(dir)?), Mutex::new(Copier::new(dir)));
-        let (dir, state, changed) = (dir.to_owned(), Mutex::default(), Condvar::new());
-        Ok(Self { shared: Arc::new(Shared { dir, state, changed, log, copier, wake, before, long_log }) })
+    ) -> Self {
+        let (dir, copier) = (log.directory().to_owned(), Mutex::new(Copier::new(log.directory())));
+        let (log, state, changed) = (Mutex::new(log), Mutex::default(), Condvar::new());
+        Self { shared: Arc::new(Shared { dir, state, changed, log, copier, wake, before, long_log }) }
     }
 
     /// Has this ticket synced soon. A log that waits for idle agents is released.
@@ -247,13 +247,14 @@ impl Shared {
     /// The first thread.
     fn sync_until_idle(self: &Arc<Self>) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = self.lock();
+        let pause = || self.wait_while(PAUSE, |state| state.wanted <= state.durable && !state.is_closing);
+        let mut state = pause();
         while state.has_work() {
             let ticket = state.told;
             drop(state);
             self.sync(&mut log, ticket);
             self.copy_long_log();
-            state = self.wait_while(PAUSE, |state| state.wanted <= state.durable && !state.is_closing);
+            state = pause();
         }
         drop(log);
         state.is_syncing = false;
@@ -353,7 +354,8 @@ mod tests {
         let store = Store::open(dir.path()).expect("a store");
         store.create_root(AgentId::random(), None, None, 1).expect("a commit");
         let before: Box<BeforeStep> = Box::new(|_| Ok(()));
-        let syncer = Syncer::new(dir.path(), Box::new(|| ()), (log_length(dir.path()), before)).expect("a log");
+        let log = LogFile::open(dir.path(), false).expect("a log");
+        let syncer = Syncer::new(log, Box::new(|| ()), (log_length(dir.path()), before));
         let is_busy = |state: &mut State| state.is_syncing || state.is_copying;
         syncer.tell(1, false);
         assert!(syncer.shared.wait_while(PATIENCE, is_busy).has_brake);
@@ -375,8 +377,8 @@ mod tests {
             }
             Ok(())
         };
-        let syncer =
-            Syncer::new(dir.path(), Box::new(|| ()), (log_length(dir.path()), Box::new(before))).expect("a log");
+        let log = LogFile::open(dir.path(), false).expect("a log");
+        let syncer = Syncer::new(log, Box::new(|| ()), (log_length(dir.path()), Box::new(before)));
         syncer.tell(1, false);
         barrier.wait();
         syncer.tell(2, true);

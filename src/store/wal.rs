@@ -21,18 +21,23 @@ pub(super) struct LogFile {
     file: File,
     /// The files that SQLite has open, with their device and inode.
     in_use: [(PathBuf, (u64, u64)); 2],
-    /// The directory was synced since the file was opened, which this process may have created.
+    /// A power cut leaves the file in its directory.
     is_in_directory: bool,
 }
 
 impl LogFile {
-    pub(super) fn open(dir: &Path) -> Result<Self> {
+    /// `is_in_directory`: an earlier process has created and synced it.
+    pub(super) fn open(dir: &Path, is_in_directory: bool) -> Result<Self> {
         let path = log_path(dir);
         let failed = |error: io::Error| io_error(&path, &error);
         let identified = |path: PathBuf| identity(&path).map(|identity| (path, identity));
         let in_use = [identified(database_path(dir)).map_err(failed)?, identified(path.clone()).map_err(failed)?];
         let file = open_regular(&path).map_err(failed)?;
-        Ok(Self { dir: dir.to_owned(), file, in_use, is_in_directory: false })
+        Ok(Self { dir: dir.to_owned(), file, in_use, is_in_directory })
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.dir
     }
 
     /// Makes durable what was written to the log before the call.

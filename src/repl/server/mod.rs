@@ -49,6 +49,8 @@ pub(super) struct Server {
     request_count: u64,
     /// More connections may wait, and the poll will not report them again.
     may_accept: bool,
+    /// The program that hosts the loop waits for the disk when it ends, and not with each response.
+    pub(super) host_waits_at_end: bool,
     /// Until then nothing is accepted, because there were no descriptors.
     pause: Option<Moment>,
     /// The program ends: turns that end now were cut off.
@@ -144,6 +146,9 @@ impl Server {
 
     /// Sends the response when everything that was stored until now is on the disk; an error if it never will be.
     pub(super) fn finish_stored(&mut self, core: &mut Core, id: ClientId, response: Response) {
+        if self.host_waits_at_end && self.is_own(id) {
+            return self.finish(core, id, &response);
+        }
         let ticket = core.store().ticket();
         self.set_state(core, id, ClientState::Syncing { ticket, response });
         self.check_sync(core, id);
