@@ -8,6 +8,7 @@ use super::arguments::{ALLOW_EVERYTHING, Arguments};
 use super::attach::{self, Options};
 use super::client::Client;
 use super::config::{self, Loaded, ProcessEnvironment};
+use super::host::Host;
 use super::stdio::print_note;
 use super::versions::{self, Use};
 use super::{code, data_directory};
@@ -85,9 +86,9 @@ pub fn opening(arguments: &Arguments, loaded: &Loaded) -> Result<Opening> {
 }
 
 /// An agent for one run without a terminal, which may do what the command line and the environment allow.
-pub fn agent_for_run(arguments: &Arguments, env: &ProcessEnvironment, config: &Config) -> NewAgent {
+pub fn agent_for_run(host: &Host, arguments: &Arguments, env: &ProcessEnvironment, config: &Config) -> NewAgent {
     let approval = arguments.approval.clone().or_else(|| env.text("POLYLOGUE_APPROVAL"));
-    let choices = config::choices(config);
+    let choices = if host.is_local() { config::choices_here(config) } else { config::choices(config) };
     NewAgent {
         directory: Some(config.working_directory.clone()),
         is_print_run: true,

@@ -80,16 +80,16 @@ pub enum Resolution {
 
 impl Environments {
     pub fn new(config: &Config, proxy: Option<Calls>) -> Self {
-        let data = config.data_directory.as_ref();
-        let own: Vec<PathBuf> = data.into_iter().chain(&config.private_paths).cloned().collect();
-        let denied = tools::locate::deny_list(std::env::home_dir(), &own, tools::locate::moved_directories);
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.into());
-        let outputs = data.map_or_else(|| real(&std::env::temp_dir()), |data| real(data).join("outputs"));
+        let own: Vec<PathBuf> = config.data_directory.iter().chain(&config.private_paths).cloned().collect();
+        let data = config.data_directory.as_deref().map(real);
+        let denied = tools::locate::deny_list(std::env::home_dir(), &own, tools::locate::moved_directories);
+        let outputs = data.as_ref().map_or_else(|| real(&std::env::temp_dir()), |data| data.join("outputs"));
         let mut sandbox = config.sandbox.clone();
         sandbox.hidden.extend(own.iter().cloned());
         let template = Environment {
             output_directory: outputs,
-            snapshots: data.map(|data| Snapshots::new(real(data).join(DIRECTORY))),
+            snapshots: data.as_ref().map(|data| Snapshots::new(data.join(DIRECTORY))),
             rules: Arc::new(config.rules.clone()),
             supervisor: config.supervisor.clone(),
             bash_timeout: config.settings.bash_timeout,
@@ -102,7 +102,7 @@ impl Environments {
             script: config.replay.as_ref().map(|replay| Arc::clone(&replay.tools)),
             ..Environment::with_deny_list(real(&config.working_directory), denied)
         };
-        let worktrees = data.map(|data| real(data).join("worktrees"));
+        let worktrees = data.map(|data| data.join("worktrees"));
         let trusted = config.trusted_instructions.clone();
         let project_rules = config.project_rules.clone();
         let skills = HashMap::from([(template.working_directory.clone(), config.skills.clone())]);

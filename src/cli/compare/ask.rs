@@ -41,7 +41,7 @@ pub fn ask(
     let configure = |loaded: Loaded| loaded.unattended().into_config();
     let options = HostOptions::for_run((arguments, env), deadline, &configure);
     let (host, config) = Host::open(&options).map_err(|error| held_too_long(error, deadline))?;
-    let new = connect::agent_for_run(arguments, env, &config);
+    let new = connect::agent_for_run(&host, arguments, env, &config);
     let mut asking =
         Asking { host, links: Links::default(), signals: Signals::catch_termination()?, answers, deadline };
     let ended = asking.create(&new).and_then(|()| asking.begin(&new, prompt)).and_then(|()| asking.follow());

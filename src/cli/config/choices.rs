@@ -26,22 +26,31 @@ use crate::provider::thinking_for;
 use crate::team::Environments;
 
 /// The choices for a new conversation in the working directory of this process, for a server that has its own
-/// configuration. A process that runs the agents itself has these as its configuration.
+/// configuration.
 pub fn choices(config: &Config) -> Choices {
+    let resolved = Environments::new(config, None).usual();
+    let tools = resolved.environment.tools.iter().map(|tool| tool.declaration.name);
+    let is_own = config.environments.iter().any(|entry| entry.name == DEFAULT_ENVIRONMENT);
+    Choices {
+        environment: is_own.then(|| tools.collect::<Vec<_>>().join("+")).filter(|tools| !tools.is_empty()),
+        system: Some(resolved.system.to_string()),
+        ..choices_here(config)
+    }
+}
+
+/// The same for a process that runs the agents itself: the environment is that of its configuration.
+pub fn choices_here(config: &Config) -> Choices {
     let endpoint = &config.endpoint;
     let is_thinking = |name: &ParameterName| *name == ParameterName::Known(Parameter::Thinking);
     let thinking = endpoint.parameters.thinking().unwrap_or(config.thinking);
     let parameters = endpoint.parameters.iter().filter(|(name, _)| !is_thinking(name));
-    let resolved = Environments::new(config, None).usual();
-    let tools = resolved.environment.tools.iter().map(|tool| tool.declaration.name);
-    let is_own = config.environments.iter().any(|entry| entry.name == DEFAULT_ENVIRONMENT);
     let texts = |rules: &[Rule]| rules.iter().map(ToString::to_string).collect();
     Choices {
         // Without a model the server's default is used: it may have a key that this process has not.
         model: config.hint.is_none().then(|| endpoint.full_name()),
         thinking: config.hint.is_none().then(|| thinking_for(endpoint, thinking).to_string()),
-        environment: is_own.then(|| tools.collect::<Vec<_>>().join("+")).filter(|tools| !tools.is_empty()),
-        system: Some(resolved.system.to_string()),
+        environment: None,
+        system: None,
         approval: Some(config.policy.name().to_owned()),
         allow: texts(&config.rules.allow),
         ask: texts(&config.rules.ask),

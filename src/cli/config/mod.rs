@@ -65,7 +65,7 @@ use crate::store::Store;
 use crate::tools::definitions;
 use crate::tools::skill::find;
 use catalog::KnownProvider;
-pub(crate) use choices::{choices, options};
+pub(crate) use choices::{choices, choices_here, options};
 pub(crate) use environment::ProcessEnvironment;
 pub use file::Diagnostics;
 use file::{FileReader, FoundFile, Lines};

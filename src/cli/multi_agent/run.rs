@@ -25,7 +25,7 @@ pub fn run(plan: &Plan, arguments: &Arguments, env: &ProcessEnvironment, is_json
         plan.check_models(&config.catalog).map(|()| config)
     };
     let (mut host, config) = Host::open(&HostOptions::for_run((arguments, env), None, &configure))?;
-    let new = host.request(&Request::create(connect::agent_for_run(arguments, env, &config)))?;
+    let new = host.request(&Request::create(connect::agent_for_run(&host, arguments, env, &config)))?;
     let agent = new["id"].as_str().unwrap_or_default().to_owned();
     if arguments.dangerously_allow_everything {
         host.lift_restrictions(&agent)?;

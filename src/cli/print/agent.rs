@@ -33,7 +33,7 @@ pub fn choose(
     if !host.is_local() && choice != AgentChoice::New {
         check_options(arguments)?;
     }
-    let new = connect::agent_for_run(arguments, env, config);
+    let new = connect::agent_for_run(host, arguments, env, config);
     let approval = new.choices.approval.clone();
     let agent = select(host, &choice, new)?;
     let id = agent["id"].as_str().unwrap_or_default().to_owned();
