@@ -14,7 +14,7 @@ FEATURES ?=
 MINIMAL = --no-default-features --features tls-rustls
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint minimal fmt doc bench soak fuzz guided faults install dist demo clean release
+.PHONY: help run test check lint minimal fmt doc bench counts soak fuzz guided faults install dist demo clean release
 
 help: ## list the targets
 	@echo "make TARGET, with ARGS=\"...\" for what is passed on:"
@@ -73,6 +73,9 @@ guided: release ## look for inputs that reach new code (needs a C++ compiler): F
 		$(CARGO) build --release --target $(HOST) --manifest-path tests/fuzz/Cargo.toml --target-dir $(TARGET)/guided
 	TARGET=$(FUZZ_TARGET) $(TARGET)/guided/$(HOST)/release/guided -max_total_time=$$(($(MINUTES) * 60)) -timeout=20 \
 		-artifact_prefix=$(TARGET)/guided/ $(ARGS) $(TARGET)/guided/corpus/$(FUZZ_TARGET)
+
+counts: release ## print what a start costs in system calls and page faults, and compare it with the last table
+	POLYLOGUE_TEST_PROGRAM="$(abspath $(PROGRAM))" $(TEST) $(FEATURES) --test all -- --nocapture counts::
 
 faults: ## make everything fail that can fail, at every place (several minutes)
 	POLYLOGUE_TEST_ALL_FAULTS=1 $(TEST) $(FEATURES) --test all -- faults:: $(ARGS)

@@ -8,6 +8,8 @@ mod background;
 mod commands;
 mod compaction;
 mod configuration;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod counts;
 mod crashes;
 mod damage;
 mod definitions;
