@@ -22,6 +22,7 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(4);
 pub struct Store {
     // Fields are dropped in this order: the lock must outlive the connection.
     pub(super) conn: Connection,
+    is_read_only: bool,
     /// The first error inside the current transaction, also if its caller ignored it.
     failed: RefCell<Option<Error>>,
     copy: Option<PathBuf>,
@@ -123,6 +124,7 @@ impl Store {
 
     fn of(conn: Connection) -> Self {
         Self {
+            is_read_only: conn.is_readonly("main").is_ok_and(|is_read_only| is_read_only),
             conn,
             failed: RefCell::default(),
             copy: None,
@@ -180,7 +182,7 @@ impl Store {
 
     /// Whether it was opened with [`Store::open_read_only`].
     pub(crate) fn is_read_only(&self) -> bool {
-        self.conn.is_readonly("main").is_ok_and(|is_read_only| is_read_only)
+        self.is_read_only
     }
 
     /// Calls `hook` after each changed row, while the transaction is open, and right before each commit. For tests of

@@ -430,8 +430,12 @@ fn a_database_of_version_6_keeps_the_inputs_of_each_project() {
 }
 
 /// The schema of a database.
+/// SQLite keeps the statements as they were written, and puts added columns into them.
 fn schema(conn: &Connection) -> Vec<String> {
-    let mut statement = conn.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql").unwrap();
+    let mut statement = conn.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").unwrap();
     let rows = statement.query_map([], |row| row.get(0)).unwrap();
-    rows.collect::<rusqlite::Result<_>>().unwrap()
+    let statements = rows.map(|sql: rusqlite::Result<String>| sql.unwrap().split_whitespace().collect());
+    let mut statements: Vec<String> = statements.collect();
+    statements.sort();
+    statements
 }
