@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::support::Patience;
 use crate::support::openai::{event, finish, text};
 use crate::support::peer::Peer;
 use crate::support::program::{Home, PROGRAM};
@@ -18,6 +19,8 @@ const OTHER_BUILD: &str = "POLYLOGUE_TEST_PROGRAM";
 
 /// A twentieth depends on the machine: libraries are found in another order, and bytes arrive in other pieces.
 const TOLERANCE: u64 = 20;
+/// In the suite, on a machine that other tests keep busy, loops go round more often.
+const TOLERANCE_OF_SUITE: u64 = 4;
 
 struct Scene {
     home: Home,
@@ -57,11 +60,15 @@ impl Scene {
         let variables = [("HOME", home.to_str().unwrap()), ("POLYLOGUE_DATA_DIR", data.to_str().unwrap())];
         let mut terminal = Pty::spawn_in("/bin/sh", &["-c", STOPPED, &self.program], &variables, (80, 24), home);
         let tracer = Tracer::start(terminal.started())?;
-        let rest = |terminal: &mut Pty| loop {
-            terminal.bytes_within(Duration::from_millis(20));
-            if let Some(counts) = tracer.counts_if_waiting() {
-                return counts;
+        let rest = |terminal: &mut Pty| {
+            let mut patience = Patience::new();
+            while patience.has_time() {
+                terminal.bytes_within(Duration::from_millis(20));
+                if let Some(counts) = tracer.counts_if_waiting() {
+                    return counts;
+                }
             }
+            panic!("the chat does not come to rest: {}", terminal.screen_text());
         };
         terminal.wait_for_text("? keys");
         let at_prompt = rest(&mut terminal);
@@ -115,7 +122,9 @@ fn a_start_costs_no_more_than_the_last_table_says() {
     rows.iter().for_each(|(name, count)| println!("{name}\t{count}"));
     // Pages are those of the release build, and a run that takes longer on a busy machine syncs more often.
     let is_compared = |name: &str| is_release || name.ends_with("calls");
-    let is_more = |name: &str, count: u64| table.get(name).is_none_or(|most| count > most + most / TOLERANCE);
+    let tolerance = if is_release { TOLERANCE } else { TOLERANCE_OF_SUITE };
+    let is_more = |name: &str, count: u64| table.get(name).is_none_or(|most| count > most + most / tolerance);
     let more: Vec<_> = rows.iter().filter(|(name, count)| is_compared(name) && is_more(name, **count)).collect();
     assert!(more.is_empty(), "more than fixtures/counts.tsv says: {more:?}");
+    assert!(rows.keys().map(String::as_str).eq(table.keys().copied()), "fixtures/counts.tsv has other rows");
 }

@@ -46,6 +46,8 @@ pub struct HostOptions<'a> {
     pub listens: bool,
     /// A loop in this process only reads what is stored, which another process may hold.
     pub reads_only: bool,
+    /// Only the exit code of the run says that something is stored: its requests need not wait for the disk.
+    pub tells_at_end: bool,
     /// Checks the server that holds the data directory.
     pub check_server: &'a dyn Fn(&mut Client) -> Result<()>,
 }
@@ -57,7 +59,16 @@ impl<'a> HostOptions<'a> {
         deadline: Option<Instant>,
         configure: &'a dyn Fn(Loaded) -> Result<Config>,
     ) -> Self {
-        Self { arguments, env, deadline, configure, listens: false, reads_only: false, check_server: &|_| Ok(()) }
+        Self {
+            arguments,
+            env,
+            deadline,
+            configure,
+            listens: false,
+            reads_only: false,
+            tells_at_end: true,
+            check_server: &|_| Ok(()),
+        }
     }
 }
 
@@ -116,7 +127,7 @@ impl Host {
         // Before agents are loaded that others may want to reach.
         let listener = directory.as_deref().filter(|_| options.listens).map(Listener::bind).transpose();
         let mut repl = Box::new(Repl::open(config, store, Clock::system())?);
-        if !options.listens {
+        if options.tells_at_end {
             repl.wait_for_disk_at_end();
         }
         match listener {

@@ -56,8 +56,8 @@ impl Repl {
         self.server.listen(listener);
     }
 
-    /// The program that hosts the loop tells nobody that something is stored before [`Repl::leave`] has returned: its own
-    /// requests need not wait for the disk.
+    /// The program that hosts the loop says that something is stored when [`Repl::leave`] has returned, and not before: its own
+    /// requests wait for the disk no longer, unless it has failed.
     pub(crate) fn wait_for_disk_at_end(&mut self) {
         self.server.host_waits_at_end = true;
     }

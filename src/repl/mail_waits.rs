@@ -52,7 +52,8 @@ impl MailWaits {
     fn is_waiting_for(&self, core: &Core, agent: AgentId, other: AgentId) -> bool {
         let (mut seen, mut next) = (vec![agent], vec![agent]);
         while let Some(one) = next.pop() {
-            let calls = self.waits.iter().filter(|wait| wait.agent == one && !wait.is_over(core));
+            let is_open = |wait: &&MailWait| wait.agent == one && wait.is_open(core) && !wait.is_over(core);
+            let calls = self.waits.iter().filter(is_open);
             for awaited in calls.flat_map(|wait| &wait.from) {
                 if *awaited == other {
                     return true;
@@ -105,9 +106,7 @@ impl Component for MailWaits {
         if !std::mem::take(&mut self.is_due) {
             return;
         }
-        let is_waiting =
-            |wait: &MailWait| core.agent(wait.agent).is_some_and(|agent| agent.is_waiting_call(&wait.call));
-        self.waits.retain(is_waiting);
+        self.waits.retain(|wait| wait.is_open(core));
         let over: Vec<MailWait> = self.waits.extract_if(.., |wait| wait.is_over(core)).collect();
         over.iter().for_each(|wait| wait.answer(core, ""));
     }
@@ -122,6 +121,11 @@ fn awaited_agents(core: &Core, agent: AgentId, names: &[String]) -> Result<Vec<A
 }
 
 impl MailWait {
+    /// Whether the call was not answered otherwise, as by an interrupt.
+    fn is_open(&self, core: &Core) -> bool {
+        core.agent(self.agent).is_some_and(|agent| agent.is_waiting_call(&self.call))
+    }
+
     fn is_over(&self, core: &Core) -> bool {
         if self.from.is_empty() {
             return core.agent(self.agent).is_none_or(|agent| agent.unread > 0);

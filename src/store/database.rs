@@ -12,7 +12,7 @@ use super::connection::{configure, connect, connect_immutable, database_path, ha
 use super::error::{in_directory, store_error};
 use super::sync::{Durability, LONG_LOG, Syncer};
 use super::wal::LogFile;
-use super::{copy, lock, schema};
+use super::{copy, lock, schema, wal};
 use crate::base::error::{Error, Result};
 
 /// How long closing waits for the disk.
@@ -42,8 +42,8 @@ pub struct Store {
     leaves_log: bool,
     /// [`Store::begin_reading`] was called.
     is_reading: Cell<bool>,
-    /// A process that ended cleanly has left the log.
-    found_log: bool,
+    /// The log that a process has left that ended cleanly.
+    found_log: Option<wal::Identity>,
     lock: Option<lock::Lock>,
 }
 
@@ -80,7 +80,7 @@ impl Store {
         // Created here so that it is private from its first byte. Closed before SQLite opens it, because closing any
         // descriptor of a file releases all POSIX locks on it.
         drop(lock::private_file(&database_path(dir))?);
-        let found_log = has_wal(dir) && !lock.is_after_crash();
+        let found_log = if lock.is_after_clean_end() { wal::find(dir) } else { None };
         let mut store = Self::of(connect(dir, OpenFlags::SQLITE_OPEN_READ_WRITE)?);
         (store.lock, store.dir, store.found_log) = (Some(lock), Some(dir.to_owned()), found_log);
         store.copy = store.prepare(Some(dir)).map_err(|error| in_directory(dir, error))?;
@@ -136,7 +136,7 @@ impl Store {
             told: Cell::default(),
             leaves_log: false,
             is_reading: Cell::default(),
-            found_log: false,
+            found_log: None,
             lock: None,
         }
     }
@@ -268,6 +268,11 @@ impl Store {
     /// Whether these changes are on the disk. If they are not, they are synced at once, and the loop is woken then.
     pub(crate) fn durability(&self, ticket: u64) -> Durability {
         self.syncer.as_ref().map_or(Durability::Durable, |syncer| syncer.ask(ticket))
+    }
+
+    /// The failure of the disk after which nothing is stored for good.
+    pub(crate) fn lost(&self) -> Option<Error> {
+        self.syncer.as_ref().and_then(Syncer::lost)
     }
 
     /// Waits until all that was committed is on the disk.

@@ -24,11 +24,18 @@ pub(super) struct Lock {
     file: File,
     /// The previous holder did not end cleanly.
     is_after_crash: bool,
+    /// There was a previous holder.
+    is_found: bool,
 }
 
 impl Lock {
     pub(super) fn is_after_crash(&self) -> bool {
         self.is_after_crash
+    }
+
+    /// Whether all that a previous holder wrote is on the disk.
+    pub(super) fn is_after_clean_end(&self) -> bool {
+        self.is_found && !self.is_after_crash
     }
 
     /// Records that everything this process wrote is on the disk.
@@ -78,6 +85,7 @@ pub(super) fn acquire(dir: &Path) -> Result<Lock> {
     let path = dir.join(FILE);
     // The database may be writable although the directory is not, and SQLite creates files beside it.
     access(dir, Access::WRITE_OK).map_err(|error| io_error(&path, &error.into()))?;
+    let is_found = path.exists();
     let mut file = private_file(&path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
@@ -87,7 +95,7 @@ pub(super) fn acquire(dir: &Path) -> Result<Lock> {
     let is_after_crash = file.metadata().map_or(true, |found| found.len() > 0);
     let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
     written.map_err(|error| io_error(&path, &error))?;
-    Ok(Lock { file, is_after_crash })
+    Ok(Lock { file, is_after_crash, is_found })
 }
 
 /// The id of the process that holds the store in `dir`. Call it after [`super::Store::open`] failed: it takes the lock

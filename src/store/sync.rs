@@ -105,6 +105,11 @@ impl Syncer {
         }
     }
 
+    /// Why nothing is durable any more.
+    pub(super) fn lost(&self) -> Option<Error> {
+        self.shared.lock().lost.clone()
+    }
+
     /// Has this ticket synced at once, unless it is durable.
     pub(super) fn ask(&self, ticket: u64) -> Durability {
         let mut state = self.shared.lock();
@@ -240,6 +245,10 @@ impl Shared {
     fn start(self: &Arc<Self>, name: &str, work: impl Fn(&Arc<Self>) + Clone + Send + 'static) {
         let (shared, in_thread) = (Arc::clone(self), work.clone());
         if start_thread(name.into(), move || in_thread(&shared)).is_err() {
+            // The loop does not pause for what comes next.
+            let mut state = self.lock();
+            state.wanted = state.told;
+            drop(state);
             work(self);
         }
     }
@@ -354,7 +363,7 @@ mod tests {
         let store = Store::open(dir.path()).expect("a store");
         store.create_root(AgentId::random(), None, None, 1).expect("a commit");
         let before: Box<BeforeStep> = Box::new(|_| Ok(()));
-        let log = LogFile::open(dir.path(), false).expect("a log");
+        let log = LogFile::open(dir.path(), None).expect("a log");
         let syncer = Syncer::new(log, Box::new(|| ()), (log_length(dir.path()), before));
         let is_busy = |state: &mut State| state.is_syncing || state.is_copying;
         syncer.tell(1, false);
@@ -377,7 +386,7 @@ mod tests {
             }
             Ok(())
         };
-        let log = LogFile::open(dir.path(), false).expect("a log");
+        let log = LogFile::open(dir.path(), None).expect("a log");
         let syncer = Syncer::new(log, Box::new(|| ()), (log_length(dir.path()), Box::new(before)));
         syncer.tell(1, false);
         barrier.wait();

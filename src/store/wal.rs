@@ -14,25 +14,30 @@ use crate::base::file::open_regular;
 /// Bytes that [`rewrite`] holds at once.
 const PIECE: usize = 1 << 20;
 
+/// Device and inode of a file.
+pub(super) type Identity = (u64, u64);
+
 /// The log of an open database.
 pub(super) struct LogFile {
     dir: PathBuf,
     /// Stays open, because the kernel reports a failed write only to descriptors that were open then.
     file: File,
-    /// The files that SQLite has open, with their device and inode.
-    in_use: [(PathBuf, (u64, u64)); 2],
+    /// The files that SQLite has open.
+    in_use: [(PathBuf, Identity); 2],
     /// A power cut leaves the file in its directory.
     is_in_directory: bool,
 }
 
 impl LogFile {
-    /// `is_in_directory`: an earlier process has created and synced it.
-    pub(super) fn open(dir: &Path, is_in_directory: bool) -> Result<Self> {
+    /// `synced`: the log that an earlier process has synced together with its directory.
+    pub(super) fn open(dir: &Path, synced: Option<Identity>) -> Result<Self> {
         let path = log_path(dir);
         let failed = |error: io::Error| io_error(&path, &error);
         let identified = |path: PathBuf| identity(&path).map(|identity| (path, identity));
         let in_use = [identified(database_path(dir)).map_err(failed)?, identified(path.clone()).map_err(failed)?];
         let file = open_regular(&path).map_err(failed)?;
+        // SQLite may have put another one in its place.
+        let is_in_directory = synced.is_some_and(|synced| synced == in_use[1].1);
         Ok(Self { dir: dir.to_owned(), file, in_use, is_in_directory })
     }
 
@@ -57,7 +62,13 @@ impl LogFile {
     }
 }
 
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
+/// The log beside a database that is not empty.
+pub(super) fn find(dir: &Path) -> Option<Identity> {
+    let is_empty = fs::symlink_metadata(database_path(dir)).map_or(true, |found| found.len() == 0);
+    if is_empty { None } else { identity(&log_path(dir)).ok() }
+}
+
+fn identity(path: &Path) -> io::Result<Identity> {
     let found = fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))
 }
@@ -84,4 +95,25 @@ pub(super) fn rewrite(dir: &Path) -> Result<()> {
         }
     });
     rewritten.map_err(|error| io_error(&path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_very_log_that_was_synced_counts_as_in_its_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        fs::write(database_path(dir), "").unwrap();
+        fs::write(log_path(dir), "log").unwrap();
+        assert_eq!(find(dir), None, "SQLite removes the log of an empty database");
+        fs::write(database_path(dir), "pages").unwrap();
+        let synced = find(dir);
+        assert!(synced.is_some() && LogFile::open(dir, synced).unwrap().is_in_directory);
+        assert!(!LogFile::open(dir, None).unwrap().is_in_directory);
+        fs::rename(log_path(dir), dir.join("old")).unwrap();
+        fs::write(log_path(dir), "log").unwrap();
+        assert!(!LogFile::open(dir, synced).unwrap().is_in_directory);
+    }
 }

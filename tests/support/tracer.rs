@@ -101,7 +101,7 @@ impl Tracer {
     pub fn counts_if_waiting(&self) -> Option<Counts> {
         let mut traced = self.traced.lock().expect("no panic");
         let is_waiting = !traced.threads.is_empty() && traced.threads.values().all(|is_in_call| *is_in_call);
-        traced.counts.faults = faults_of(self.first).unwrap_or_default() - traced.faults_before;
+        traced.counts.faults = faults_of(self.first).unwrap_or_default().saturating_sub(traced.faults_before);
         is_waiting.then(|| traced.counts.clone())
     }
 
@@ -157,7 +157,7 @@ fn follow(first: Pid, shared: &Mutex<Traced>) {
                 traced.counts.processes += u64::from(!is_thread);
             }
             WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_EXIT) if thread == first => {
-                traced.counts.faults = faults_of(first).unwrap_or_default() - traced.faults_before;
+                traced.counts.faults = faults_of(first).unwrap_or_default().saturating_sub(traced.faults_before);
             }
             WaitStatus::PtraceSyscall(_) => {
                 let is_in_call = traced.threads.get(&thread).is_some_and(|is_in_call| !is_in_call);

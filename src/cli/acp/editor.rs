@@ -296,6 +296,7 @@ fn open(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Host, Config
         deadline: None,
         listens: true,
         reads_only: false,
+        tells_at_end: false,
         configure: &Loaded::into_config,
         check_server: &check_server,
     })

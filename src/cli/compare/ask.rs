@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize as _;
 
 use super::{Answer, Answers, Ended};
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
 use crate::cli::client::server_ended;
 use crate::cli::config::{Loaded, ProcessEnvironment};
@@ -134,8 +134,7 @@ impl Asking<'_> {
             // A server that has ended archives it at its next start.
             let _ = self.host.request(&archived);
         }
-        self.host.leave()?.iter().for_each(|loss| print_note(loss));
-        Ok(())
+        self.host.leave()?.map_or(Ok(()), |loss| Err(Error::new(ErrorKind::Store, loss)))
     }
 }
 

@@ -32,7 +32,7 @@ impl Jobs {
         let is_recent = |(searched, at): &(PathBuf, Moment)| *searched == directory && core.now() < *at + PAUSE;
         if self.tasks.has_any(&[Kind::FindSkills])
             || self.last_skill_search.as_ref().is_some_and(is_recent)
-            || is_just_read(core, &directory)
+            || origins.is_empty() && is_just_read(core, &directory)
         {
             return;
         }

@@ -147,6 +147,7 @@ impl Server {
     /// Sends the response when everything that was stored until now is on the disk; an error if it never will be.
     pub(super) fn finish_stored(&mut self, core: &mut Core, id: ClientId, response: Response) {
         if self.host_waits_at_end && self.is_own(id) {
+            let response = core.store().lost().map_or(response, |error| Response::from(&error));
             return self.finish(core, id, &response);
         }
         let ticket = core.store().ticket();
