@@ -1,6 +1,6 @@
 //! What a start costs, in numbers that do not depend on how busy a machine is: `fixtures/counts.tsv` has the last ones.
 //!
-//! `make counts` prints those of the release build. Whoever makes one larger says why in the commit that changes the table.
+//! `make counts` prints those of the release build. A commit that makes one larger says why.
 
 use std::collections::BTreeMap;
 use std::fs;

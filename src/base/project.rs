@@ -58,8 +58,8 @@ impl ProjectDirectories {
     /// The nearest of these folders, which may be a link.
     pub fn nearest_folder(&self, folder: &str) -> Option<PathBuf> {
         let is_there = |index: &usize| self.kind(*index, folder).is_some();
-        let paths = (0..self.directories.len()).filter(is_there).map(|index| self.directories[index].join(folder));
-        paths.into_iter().find(|path| path.is_dir())
+        let mut paths = (0..self.directories.len()).filter(is_there).map(|index| self.directories[index].join(folder));
+        paths.find(|path| path.is_dir())
     }
 
     /// This path below a directory, whose folder is there and no link.

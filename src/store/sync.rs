@@ -6,8 +6,9 @@
 //!   sync      started by the first ticket: syncs, has a long log copied, waits a moment for more, ends
 //!   copy      started by the other thread: copies the log into the database once, ends; nobody waits for it
 //! ```
-//! What nobody waits for is synced once in [`PAUSE`], so that a short run syncs once; a ticket that somebody waits for, at once. After a failed sync
-//! nothing is durable any more in this process: the kernel drops what it could not write and reports that only once.
+//! What nobody waits for is synced once in [`PAUSE`], so that a short run syncs once; a ticket that somebody waits for, at
+//! once. After a failed sync nothing is durable any more in this process: the kernel drops what it could not write and
+//! reports that only once.
 
 use std::io;
 use std::path::PathBuf;

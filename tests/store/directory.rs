@@ -429,8 +429,7 @@ fn a_database_of_version_6_keeps_the_inputs_of_each_project() {
     assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
 }
 
-/// The schema of a database.
-/// SQLite keeps the statements as they were written, and puts added columns into them.
+/// The schema of a database, without spaces: SQLite keeps statements as they were written, and puts added columns into them.
 fn schema(conn: &Connection) -> Vec<String> {
     let mut statement = conn.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").unwrap();
     let rows = statement.query_map([], |row| row.get(0)).unwrap();

@@ -1,6 +1,6 @@
 //! Counts the system calls of a program, as strace does, by ptrace(2).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -32,7 +32,6 @@ const NOT_COUNTED: [i64; 8] = [
 pub struct Counts {
     pub calls: u64,
     pub threads: u64,
-    pub processes: u64,
     /// `fsync` and `fdatasync`.
     pub syncs: u64,
     /// `pwrite64`, with which SQLite writes a page and its header.
@@ -119,7 +118,6 @@ fn faults_of(process: Pid) -> Option<u64> {
 }
 
 fn follow(first: Pid, shared: &Mutex<Traced>) {
-    let mut fresh = HashSet::new();
     loop {
         let status = match waitpid(None, Some(WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD)) {
             Ok(status) => status,
@@ -128,7 +126,7 @@ fn follow(first: Pid, shared: &Mutex<Traced>) {
         };
         let Some(thread) = status.pid() else { continue };
         let mut traced = shared.lock().expect("no panic");
-        let mut passed_on = None;
+        let (is_new, mut passed_on) = (thread != first && !traced.threads.contains_key(&thread), None);
         match status {
             WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
                 traced.threads.remove(&thread);
@@ -144,18 +142,9 @@ fn follow(first: Pid, shared: &Mutex<Traced>) {
                     has_begun: true,
                     ..Traced::default()
                 };
-                traced.counts.processes = 1;
                 traced.threads.insert(first, true);
             }
-            WaitStatus::PtraceEvent(
-                _,
-                _,
-                event @ (libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK),
-            ) => {
-                let is_thread = event == libc::PTRACE_EVENT_CLONE;
-                traced.counts.threads += u64::from(is_thread);
-                traced.counts.processes += u64::from(!is_thread);
-            }
+            WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_CLONE) => traced.counts.threads += 1,
             WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_EXIT) if thread == first => {
                 traced.counts.faults = faults_of(first).unwrap_or_default().saturating_sub(traced.faults_before);
             }
@@ -170,7 +159,7 @@ fn follow(first: Pid, shared: &Mutex<Traced>) {
             _ => {}
         }
         // A new thread runs before it makes its first call.
-        if fresh.insert(thread) && thread != first {
+        if is_new {
             traced.threads.entry(thread).or_insert(false);
             passed_on = None;
         }

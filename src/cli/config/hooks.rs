@@ -121,10 +121,9 @@ pub fn scripts_of(hooks: &[Hook]) -> Vec<(PathBuf, Result<Vec<u8>, String>)> {
 }
 
 /// The files in this directory that the hooks of the person name. Agents must not change them without a question either.
-pub fn files_of_person(hooks: &[Hook], directory: &Path) -> Vec<PathBuf> {
-    let Ok(root) = directory.canonicalize() else { return Vec::new() };
-    let named = hooks.iter().flat_map(|hook| scripts::named_paths(&hook.command, &root));
-    let there: BTreeSet<PathBuf> = named.filter(|path| scripts::is_there(&root, path)).collect();
+pub fn files_of_person(hooks: &[Hook], root: &Path) -> Vec<PathBuf> {
+    let named = hooks.iter().flat_map(|hook| scripts::named_paths(&hook.command, root));
+    let there: BTreeSet<PathBuf> = named.filter(|path| scripts::is_there(root, path)).collect();
     there.into_iter().filter_map(|path| root.join(path).canonicalize().ok()).collect()
 }
 

@@ -137,7 +137,8 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     (sandbox.variables, sandbox.withheld) = (user.opened.variables, withheld.clone());
     sandbox.hidden = files.directory.iter().chain(&files.user).cloned().collect();
     sandbox.guarded = hooks::bind_scripts(&mut hooks, &files.trusted, &mut diagnostics.warnings);
-    sandbox.guarded.extend(hooks::files_of_person(&user.hooks, &env.directory));
+    let of_person = files.directories.nearest().map(|root| hooks::files_of_person(&user.hooks, root));
+    sandbox.guarded.extend(of_person.unwrap_or_default());
     values.config.hooks = user.hooks.into_iter().chain(hooks).collect();
     let of_project = files.mcp.as_ref().map(|file| file.servers(&mut diagnostics.warnings)).unwrap_or_default();
     values.config.mcp = mcp::all(user.mcp, of_project, env, &withheld, &mut diagnostics);

@@ -42,7 +42,7 @@ impl Project {
     pub fn of(directories: &ProjectDirectories) -> Option<Self> {
         let found = directories.nearest_folder(DIRECTORY)?;
         let directory = found.canonicalize().ok()?;
-        let root = found.parent()?.canonicalize().ok()?;
+        let root = found.parent()?.to_owned();
         let config = file::read_regular(&directory.join("config.toml")).transpose();
         let commands = file::files(&directory.join("commands"), custom::EXTENSIONS);
         let teams: Vec<FoundFile> =

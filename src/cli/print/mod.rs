@@ -110,7 +110,7 @@ fn run_from(arguments: &Arguments, env: &ProcessEnvironment, started: Instant) -
         config.settings.retry_time = retry_ms(deadline).map_or(config.settings.retry_time, Duration::from_millis);
         Ok(config)
     };
-    // Whoever sends several turns, or lets commands go on, is told of each turn before the end.
+    // With several turns, or commands that go on, each turn is reported before the end.
     let tells_at_end = arguments.input_format == InputFormat::Text && !arguments.keep_background;
     let options = HostOptions { tells_at_end, ..HostOptions::for_run((arguments, env), deadline, &configure) };
     let (mut host, config) = Host::open(&options).map_err(|error| held_too_long(error, deadline))?;
