@@ -1,5 +1,4 @@
-//! Every scenario of `fixtures/scenarios` on the real loop, and every story of them on a copy of the C program, where it has
-//! to fail.
+//! Every scenario of `fixtures/scenarios` on the real loop, and those that a fault of the C program breaks on a copy of it.
 
 use std::path::{Path, PathBuf};
 
@@ -18,8 +17,10 @@ fn scenarios() -> Vec<PathBuf> {
     files
 }
 
-fn has_story(path: &Path) -> bool {
-    std::fs::read_to_string(path).expect("a file").lines().any(|line| line.starts_with("story = "))
+fn fault_of(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path).expect("a file");
+    let value = text.lines().find_map(|line| line.strip_prefix("fault = "))?;
+    Some(value.trim_matches('"').to_owned())
 }
 
 /// Plays a scenario, and returns what it wrote and its exit code.
@@ -43,16 +44,72 @@ fn every_scenario_comes_out_as_it_expects_and_two_runs_write_the_same_trace() {
 }
 
 #[test]
-fn every_story_fails_on_the_copy_of_the_original_that_has_its_fault() {
-    let mut stories: Vec<String> = Vec::new();
-    for path in scenarios().iter().filter(|path| has_story(path)) {
-        let played = replay(&[path.to_str().expect("UTF-8"), "--like-the-original"]);
-        assert!(played.code == 1 && played.err.contains("expected"), "{played:?}");
-        stories.push(path.file_stem().expect("a name").to_str().expect("UTF-8").to_owned());
+fn every_fault_has_a_scenario_with_which_the_copy_of_the_original_fails() {
+    let mut faults: Vec<String> = Vec::new();
+    for path in scenarios() {
+        let Some(fault) = fault_of(&path) else { continue };
+        let played = replay(&[path.to_str().expect("UTF-8"), "--beside", "--fault", &fault]);
+        assert!(played.code == 0 && played.out.contains("first difference at "), "{played:?}");
+        assert!(played.out.contains("as first written: ") && played.out.contains(": expected "), "{played:?}");
+        faults.push(fault);
     }
+    faults.sort();
+    faults.dedup();
     let frozen = ["completions", "descriptors", "timeouts", "tools"].map(|what| format!("frozen-{what}"));
-    let wrong = ["completion", "content", "error", "usage"].map(|what| format!("wrong-{what}"));
-    assert_eq!(stories, [frozen, wrong].concat());
+    let wrong = ["completion", "content", "error", "tool", "usage"].map(|what| format!("wrong-{what}"));
+    assert_eq!(faults, [&frozen[..], &wrong[..]].concat());
+}
+
+/// The story of the design document of the C program: each step is drawn, and the copy fails for the reason it gives.
+#[test]
+fn the_stories_of_the_original_are_drawn_beside_it_and_fail_for_their_reasons() {
+    let play = |name: &str, fault: &[&str]| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/scenarios").join(name);
+        let home = Home::new();
+        let played =
+            home.run(&[&["replay", path.to_str().expect("UTF-8"), "--beside", "--trace", "it"], fault].concat());
+        assert_eq!(played.code, 0, "{played:?}");
+        let steps = played.out.lines().filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()));
+        let steps = steps.filter(|line| line.contains(". ") && line.starts_with("           "));
+        assert_eq!(steps.count(), 7, "{}", played.out);
+        for trace in ["it", "it.original"] {
+            let shown = home.run(&["trace", "show", trace]);
+            assert!(shown.code == 0 && shown.out.contains("/submit"), "{shown:?}");
+        }
+        played.out
+    };
+    let unseen = play("failure-tool-result-unseen.toml", &[]);
+    assert!(unseen.contains("1100 \u{2260} main: tool_result, >waiting"), "{unseen}");
+    assert!(unseen.contains("scout: flag") && unseen.contains("main: expected the state idle, got tool"), "{unseen}");
+    assert!(
+        unseen.contains("first difference at 1100 ms: main tool_result, main >waiting here, nothing there"),
+        "{unseen}"
+    );
+    let wrong = play("failure-reply-in-the-wrong-agent.toml", &["--fault", "wrong-content"]);
+    assert!(wrong.contains("first difference at 300 ms: main text here, scout text there"), "{wrong}");
+    assert!(
+        wrong.contains("scout: expected the replies [\"In December.\"], got [\"by one personIn December.\""),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn several_scenarios_are_played_and_one_that_fails_makes_the_exit_code() {
+    let home = Home::new();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/scenarios/wrong-usage.toml");
+    let text = std::fs::read_to_string(&path).expect("a scenario");
+    std::fs::write(home.directory.path().join("wrong.toml"), text.replace("\nusage = [100, 7]", "\nusage = [100, 8]"))
+        .expect("a file");
+    std::fs::write(home.directory.path().join("right.toml"), &text).expect("a file");
+    let both = home.run(&["replay", "right.toml", "right.toml"]);
+    assert!(both.code == 0 && both.out.matches("ok    right.toml: ").count() == 2, "{both:?}");
+    let failed = home.run(&["replay", "wrong.toml", "right.toml"]);
+    assert!(failed.code == 1 && failed.err.contains("expected the tokens"), "{failed:?}");
+    assert!(failed.out.contains("ok    right.toml: "), "the others are played too: {failed:?}");
+    let unknown = home.run(&["replay", "right.toml", "--beside", "--fault", "frozen"]);
+    assert!(unknown.code == 2 && unknown.err.contains("frozen-descriptors"), "{unknown:?}");
+    let traced = home.run(&["replay", "right.toml", "right.toml", "--trace", "it"]);
+    assert!(traced.code == 2 && traced.err.contains("name one scenario"), "{traced:?}");
 }
 
 /// Plays a scenario with this text in place of that one.
@@ -73,7 +130,7 @@ fn a_scenario_that_is_none_is_refused_with_file_line_and_key() {
         ("at = 50", "at = ", "it.toml:11: "),
         ("line = \"/switch scout\"", "", "it.toml:11: input: exactly one of line, keys and size"),
         ("agent = \"scout\"", "agent = \"scuot\"", "agent: unknown agent \"scuot\""),
-        ("story = \"wrong-usage\"", "story = \"wrong-all\"", "it.toml:2: story: unknown variant `wrong-all`"),
+        ("fault = \"wrong-usage\"", "fault = \"wrong-all\"", "it.toml:2: fault: unknown variant `wrong-all`"),
         ("agents = [\"main\", \"scout\"]", "agents = []", "it.toml:3: agents: at least one name"),
     ] {
         let refused = changed(from, to);

@@ -9,6 +9,7 @@ use clap_complete::Shell;
 
 use super::chat_command::ChatCommand;
 use crate::domain::chunk::Position;
+use crate::replay::Fault;
 
 /// Chat with many language-model agents in one terminal
 ///
@@ -358,8 +359,9 @@ pub struct TraceShow {
 /// Options of `polylogue replay`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct ReplayOptions {
-    /// Scenario to play; see polylogue help scenarios
-    pub scenario: PathBuf,
+    /// Scenarios to play; see polylogue help scenarios
+    #[arg(value_name = "SCENARIO", required = true)]
+    pub scenarios: Vec<PathBuf>,
     /// Write the trace to FILE; two runs write the same
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -372,9 +374,12 @@ pub struct ReplayOptions {
     /// Print the screen at the end, with --step after each moment
     #[arg(long)]
     pub screen: bool,
-    /// Play it on a copy of the C program that has the fault of the scenario's story
-    #[arg(long, conflicts_with_all = ["trace", "step", "screen"])]
-    pub like_the_original: bool,
+    /// Draw beside it what the C program, as it was first written, makes of it
+    #[arg(long)]
+    pub beside: bool,
+    /// Give the C program only this fault, such as frozen-tools [default: all]
+    #[arg(long, value_name = "NAME", requires = "beside")]
+    pub fault: Option<Fault>,
 }
 
 /// Options of `polylogue logs`.

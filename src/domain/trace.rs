@@ -42,6 +42,12 @@ pub struct TraceLine {
     /// The reason for the end of the wait, or what an agent waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<Name>,
+    /// What the wait listened to, with the line of a turn; none: the same as in the turn before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watched: Option<Vec<Watched>>,
+    /// What could have ended the wait by its time, with the line of a turn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<Candidate>,
     /// What a ready descriptor belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Name>,
@@ -95,6 +101,32 @@ pub struct TraceLine {
     /// How long that step took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_us: Option<u64>,
+}
+
+/// A descriptor that a wait listened to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Watched {
+    pub source: Name,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Name>,
+    /// The number of the client, download, connection or server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fd: Option<i32>,
+    pub read: bool,
+    pub write: bool,
+}
+
+/// A time limit of a wait.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Candidate {
+    pub why: Name,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Name>,
+    pub timeout_us: u64,
 }
 
 /// Every value of [`TraceLine::event`].

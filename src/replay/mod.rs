@@ -4,10 +4,10 @@
 //! [`original`] is a small copy of the C program with its faults, to see a scenario fail. The real loop is not changed for
 //! that.
 
+mod fault;
 mod original;
 mod outcome;
 mod provider;
-mod response;
 mod run;
 mod scenario;
 mod tools;
@@ -15,16 +15,11 @@ mod tools;
 use std::path::Path;
 
 use crate::base::error::Result;
-pub use outcome::Outcome;
-use run::Directory;
+pub use fault::Fault;
+pub use original::{Played, play as play_original};
+pub use outcome::{Happened, Outcome};
 pub use run::Stage;
 pub use scenario::Scenario;
-
-/// Plays a scenario on the copy of the C program, with the fault of its story.
-pub fn like_the_original(scenario: &Scenario) -> Result<Outcome> {
-    let directory = Directory::create()?;
-    original::play(scenario, directory.path())
-}
 
 pub fn read(path: &Path) -> Result<Scenario> {
     let file = path.display().to_string();

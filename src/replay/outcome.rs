@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::scenario::{EventExpectation, Expect};
+use crate::domain::trace::TraceLine;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     pub agents: BTreeMap<String, AgentOutcome>,
     /// In their order.
     pub events: Vec<Happened>,
-    /// `None` for the copy of the original, which draws nothing.
     pub screen: Vec<String>,
     /// Events that the scenario did not provide for, in words.
     pub faults: Vec<String>,
@@ -19,6 +19,8 @@ pub struct Outcome {
 pub struct AgentOutcome {
     /// The texts of its replies, partial ones included.
     pub replies: Vec<String>,
+    /// The results of its tools.
+    pub results: Vec<String>,
     /// `idle`, `waiting`, `tool` or `asking`.
     pub state: String,
     /// Tokens of requests and replies.
@@ -36,6 +38,19 @@ pub struct Happened {
     pub event: String,
 }
 
+/// What happened to agents in a trace, with the names that they have at its end.
+pub fn events_of(trace: &[TraceLine]) -> Vec<Happened> {
+    let names = trace.iter().filter_map(|line| line.agent.as_deref().zip(line.name.as_deref()));
+    let names: BTreeMap<&str, &str> = names.collect();
+    let mut events = Vec::new();
+    for line in trace {
+        let Some(agent) = &line.agent else { continue };
+        let agent = names.get(&**agent).unwrap_or(&&**agent).to_string();
+        events.extend(line.word().map(|event| Happened { at_ms: line.at_us / 1000, agent, event }));
+    }
+    events
+}
+
 impl Outcome {
     /// The differences to the expectation, in words; empty if there are none.
     pub fn mismatches(&self, expect: &Expect) -> Vec<String> {
@@ -50,6 +65,9 @@ impl Outcome {
             };
             if let Some(replies) = expected.replies.as_ref().filter(|replies| **replies != agent.replies) {
                 differ("the replies", format!("{replies:?}"), format!("{:?}", agent.replies));
+            }
+            if let Some(results) = expected.results.as_ref().filter(|results| **results != agent.results) {
+                differ("the results", format!("{results:?}"), format!("{:?}", agent.results));
             }
             if let Some(state) = expected.state.as_ref().filter(|state| **state != agent.state) {
                 differ("the state", state.clone(), agent.state.clone());
@@ -66,13 +84,11 @@ impl Outcome {
             }
         }
         found.extend(self.first_missing(&expect.order));
-        if !self.screen.is_empty() {
-            let screen = self.screen.join("\n");
-            let missing = expect.screen.iter().filter(|text| !screen.contains(text.as_str()));
-            found.extend(missing.map(|text| format!("{text:?} is not on the screen")));
-            let shown = expect.not_on_screen.iter().filter(|text| screen.contains(text.as_str()));
-            found.extend(shown.map(|text| format!("{text:?} is on the screen")));
-        }
+        let screen = self.screen.join("\n");
+        let missing = expect.screen.iter().filter(|text| !screen.contains(text.as_str()));
+        found.extend(missing.map(|text| format!("{text:?} is not on the screen")));
+        let shown = expect.not_on_screen.iter().filter(|text| screen.contains(text.as_str()));
+        found.extend(shown.map(|text| format!("{text:?} is on the screen")));
         found
     }
 

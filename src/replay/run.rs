@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::outcome::{AgentOutcome, Happened, Outcome};
+use super::outcome::{AgentOutcome, Outcome, events_of};
 use super::provider::Provider;
 use super::scenario::{Input, Scenario};
 use super::tools::Tools;
@@ -193,7 +193,9 @@ impl Stage {
         for agent in self.repl.roster().iter() {
             agents.insert(agent.identity.label(), outcome_of(&self.repl, agent)?);
         }
-        let events = events_of_trace(&std::fs::read_to_string(self.trace())?);
+        let trace = std::fs::read_to_string(self.trace())?;
+        let lines: Vec<TraceLine> = trace.lines().filter_map(|line| TraceLine::parse(line).ok()).collect();
+        let events = events_of(&lines);
         let mut faults = std::mem::take(&mut self.provider.unanswered);
         if self.provider.unused() > 0 {
             faults.push(format!("no request has asked for {} of the replies", self.provider.unused()));
@@ -241,6 +243,7 @@ fn outcome_of(repl: &Repl, agent: &Agent) -> Result<AgentOutcome> {
     for message in messages {
         match message.body {
             Body::Assistant(reply) if !reply.text.is_empty() => outcome.replies.push(reply.text),
+            Body::ToolResult(result) => outcome.results.push(result.content),
             Body::Error(text) => outcome.error = text,
             _ => {}
         }
@@ -249,20 +252,4 @@ fn outcome_of(repl: &Repl, agent: &Agent) -> Result<AgentOutcome> {
     outcome.replies.extend((!partial.is_empty()).then(|| partial.to_owned()));
     outcome.usage = [agent.used.input, agent.used.output];
     Ok(outcome)
-}
-
-/// The events of a stable trace, with the names of the agents.
-pub fn events_of_trace(trace: &str) -> Vec<Happened> {
-    let lines = trace.lines().filter_map(|line| TraceLine::parse(line).ok());
-    let mut names: BTreeMap<String, String> = BTreeMap::new();
-    let mut events = Vec::new();
-    for line in lines {
-        let Some(agent) = &line.agent else { continue };
-        if let Some(name) = &line.name {
-            names.insert(agent.to_string(), name.to_string());
-        }
-        let agent = names.get(&**agent).cloned().unwrap_or_else(|| agent.to_string());
-        events.extend(line.word().map(|event| Happened { at_ms: line.at_us / 1000, agent, event }));
-    }
-    events
 }

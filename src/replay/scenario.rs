@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::fault::Fault;
 use crate::base::error::{Error, ErrorKind, Result};
 
 /// The most bytes of a file that are sent.
@@ -17,8 +18,11 @@ pub const LONGEST_RUN_MS: u64 = 600_000;
 pub struct Scenario {
     /// What it demonstrates, in one line.
     pub about: String,
-    /// The fault of the C program that it shows, for `--like-the-original`.
-    pub story: Option<Story>,
+    /// A fault of the C program with which it fails.
+    pub fault: Option<Fault>,
+    /// What happens, in the words of the story that it tells.
+    #[serde(default, rename = "story")]
+    pub stories: Vec<StoryStep>,
     /// When it ends at the latest.
     #[serde(default = "longest_run")]
     pub end: u64,
@@ -42,26 +46,12 @@ pub struct Scenario {
     pub expect: Expect,
 }
 
-/// A fault of the C program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Story {
-    /// Only the sockets of the agent on the screen are watched.
-    FrozenDescriptors,
-    /// Only the timers of the agent on the screen end a wait.
-    FrozenTimeouts,
-    /// Only the transfers of the agent on the screen are checked for their end.
-    FrozenCompletions,
-    /// Only the tools of the agent on the screen are checked.
-    FrozenTools,
-    /// Text goes to the agent on the screen.
-    WrongContent,
-    /// Token counts go to the agent on the screen.
-    WrongUsage,
-    /// Errors go to the agent on the screen.
-    WrongError,
-    /// The end of a transfer ends the turn of the agent on the screen.
-    WrongCompletion,
+/// A step of the story, which is drawn above what happens at that time.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoryStep {
+    pub at: u64,
+    pub text: String,
 }
 
 /// Something a person does at the terminal.
@@ -161,6 +151,8 @@ pub struct Expect {
 pub struct AgentExpectation {
     /// The texts of all its replies, partial ones included.
     pub replies: Option<Vec<String>>,
+    /// The results of all its tools.
+    pub results: Option<Vec<String>>,
     /// `idle`, `waiting`, `tool` or `asking`.
     pub state: Option<String>,
     /// Tokens of all its requests and replies.

@@ -83,7 +83,7 @@ fn report(message: &str) {
 }
 
 /// The columns of the terminal.
-fn width() -> usize {
+pub fn width() -> usize {
     let of_variable = || std::env::var("COLUMNS").ok()?.parse().ok();
     let of_terminal = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
     of_terminal().filter(|columns| *columns > 0).or_else(of_variable).unwrap_or(COLUMNS)

@@ -42,11 +42,6 @@ impl Response {
         }
     }
 
-    /// The seconds that it asks to wait before another try.
-    pub fn retry_after(&self) -> Option<u64> {
-        self.header("retry-after:")
-    }
-
     /// The message of a response that is an error.
     pub fn error(&self) -> Option<String> {
         let is_error = !self.head.as_ref()?.starts_with("http/1.1 200");
