@@ -29,6 +29,7 @@ mod keys;
 mod kills;
 mod layers;
 mod limits;
+mod lines;
 
 mod features;
 mod lookups;

@@ -157,7 +157,8 @@ pub struct Arguments {
     pub record_texts: bool,
     /// Line mode, for screen readers and dumb terminals
     ///
-    /// Each line is printed once, without control sequences. [env: POLYLOGUE_DISPLAY_PLAIN]
+    /// Each line is printed once, without control sequences. Lines of a pipe or a file are entered as if they were typed;
+    /// at their end it leaves when all agents are idle. [env: POLYLOGUE_DISPLAY_PLAIN]
     #[arg(long, global = true)]
     pub plain: bool,
     /// Use the terminal's own scrollback

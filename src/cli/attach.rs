@@ -103,6 +103,7 @@ fn terminal_facts((columns, rows): (u16, u16), is_plain: bool) -> TerminalFacts 
         can_edit: true,
         can_view: true,
         can_paste: true,
+        is_scripted: false,
     }
 }
 
@@ -217,7 +218,7 @@ impl Attached {
             let outcome = self.tty.read(&mut keys, KEYS_PER_REQUEST)?;
             self.has_more_keys = outcome == ReadOutcome::More;
             if !keys.is_empty() {
-                self.send(&Request::Keys { keys });
+                self.send(&Request::Keys { keys, is_last: false });
             }
             self.is_closed |= outcome == ReadOutcome::Closed;
         }

@@ -94,6 +94,9 @@ pub struct TerminalFacts {
     /// Whether the client can read images from the clipboard.
     #[serde(default, rename = "clipboard")]
     pub can_paste: bool,
+    /// Whether its lines come from a program, which answers no panel.
+    #[serde(default, rename = "scripted")]
+    pub is_scripted: bool,
 }
 
 /// An agent to create.
@@ -134,6 +137,9 @@ pub enum Request {
     Keys {
         #[serde(with = "base64_text")]
         keys: Vec<u8>,
+        /// Nothing more will be typed: the terminal is detached as soon as all agents are idle.
+        #[serde(default, rename = "last")]
+        is_last: bool,
     },
     Size {
         columns: u16,

@@ -7,6 +7,7 @@ use crate::base::id::{ClientId, TerminalId};
 use crate::base::text;
 use crate::domain::choices::Opening;
 use crate::domain::display::Abilities;
+use crate::domain::flow::Origin;
 use crate::domain::wire::{Request, Response, TerminalFacts};
 use crate::repl::core::Core;
 use crate::repl::server::Server;
@@ -47,7 +48,7 @@ impl Repl {
         let palette = Palette { color, attributes, unicode, links: abilities.has_links };
         let size = clamp_size((columns, rows));
         let device = RemoteTerminal { size, palette, abilities, directory, ..RemoteTerminal::default() };
-        let mode = TerminalMode { is_read_only, is_attached: true };
+        let mode = TerminalMode { is_read_only, is_attached: true, is_scripted: facts.is_scripted };
         let terminal = self.attach_opened(Device::Remote(device), mode, opened);
         self.server.attach(&mut self.core, id, terminal, facts);
         Ok(())
@@ -91,6 +92,32 @@ impl Repl {
     }
 }
 
+impl Repl {
+    /// Detaches the terminals at which nothing more will be typed, if all agents are idle. A question that nobody will answer
+    /// stays open.
+    pub(super) fn leave_when_idle(&mut self) {
+        let through: Vec<TerminalId> = self
+            .terminals
+            .ids()
+            .into_iter()
+            .filter(|id| self.terminals.get(*id).is_some_and(Terminal::is_through))
+            .collect();
+        if through.is_empty() || !self.is_at_rest() {
+            return;
+        }
+        for id in through {
+            self.terminals.leave(Origin::Terminal(id));
+        }
+    }
+
+    fn is_at_rest(&mut self) -> bool {
+        let roster = self.core.roster();
+        let is_busy = roster.busy().iter().any(|agent| !roster.asking().contains(agent))
+            || roster.iter().any(|agent| agent.view.has_command);
+        !is_busy && !self.split().1.any(|component| component.has_to_end())
+    }
+}
+
 impl Attached<'_> {
     /// Sends clients what happened in this turn.
     pub(super) fn publish(&mut self) {
@@ -107,7 +134,10 @@ impl Attached<'_> {
                 && let Some(request) = self.server.next_request_of(self.core, id)
             {
                 match request {
-                    Request::Keys { keys } => remote.input.extend(keys),
+                    Request::Keys { keys, is_last } => {
+                        remote.input.extend(keys);
+                        self.terminals.get_mut(terminal).filter(|_| is_last).into_iter().for_each(Terminal::end_input);
+                    }
                     Request::Size { columns, rows } => remote.size = clamp_size((columns, rows)),
                     Request::Edited { text, error } => {
                         let ended = error.map_or(Ok(text), Err);

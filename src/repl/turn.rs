@@ -105,6 +105,7 @@ impl Repl {
         self.trace.step("render");
         self.end_detached();
         self.attached().publish();
+        self.leave_when_idle();
         self.send_followed();
         limits::save_spent(&mut self.core);
         self.trace.step("publish");

@@ -420,7 +420,13 @@ fn write_with_timeout(fd: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> 
 }
 
 fn no_terminal(error: Errno) -> Error {
-    Error::new(ErrorKind::Terminal, format!("no terminal ({}): start polylogue in a terminal", system_message(&error)))
+    Error::new(
+        ErrorKind::Terminal,
+        format!(
+            "no terminal ({}): start polylogue in a terminal, or with --plain and the lines to enter in a pipe",
+            system_message(&error)
+        ),
+    )
 }
 
 fn terminal_error(error: Errno) -> Error {

@@ -6,8 +6,8 @@ use polylogue::config::Abilities;
 use super::harness::Harness;
 use crate::support::internals::{Device, Probe, RemoteTerminal, Terminal, TerminalId, TerminalMode};
 
-pub const ATTACHED: TerminalMode = TerminalMode { is_read_only: false, is_attached: true };
-pub const WATCHING: TerminalMode = TerminalMode { is_read_only: true, is_attached: true };
+pub const ATTACHED: TerminalMode = TerminalMode { is_read_only: false, is_attached: true, is_scripted: false };
+pub const WATCHING: TerminalMode = TerminalMode { is_read_only: true, ..ATTACHED };
 
 pub struct AttachedTerminal {
     pub at: TerminalId,

@@ -110,6 +110,15 @@ impl Input {
         Ok(())
     }
 
+    /// What was read and not taken yet.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
     /// The descriptor to poll for reading, if it can be polled and has not ended.
     pub fn watched(&self) -> Option<RawFd> {
         (self.is_pollable && !self.has_ended).then(|| self.fd.as_raw_fd())

@@ -16,6 +16,7 @@ fn requests_of_attached_terminals_survive_a_round_trip() {
         can_edit: true,
         can_view: true,
         can_paste: true,
+        is_scripted: true,
         abilities: Abilities { has_title: true, ..Abilities::default() },
     };
     for request in [
@@ -31,7 +32,7 @@ fn requests_of_attached_terminals_survive_a_round_trip() {
             terminal,
             directory: Some("/w".into()),
         },
-        Request::Keys { keys: vec![0, 0x1b, 0xff] },
+        Request::Keys { keys: vec![0, 0x1b, 0xff], is_last: true },
         Request::Size { columns: 1, rows: 65_535 },
         Request::Redraw,
         Request::Edited { text: Some("a\nb".into()), error: None },

@@ -40,6 +40,8 @@ pub struct TerminalMode {
     pub is_read_only: bool,
     /// It belongs to a client: `/exit` and Ctrl+C only detach it, and the program continues.
     pub is_attached: bool,
+    /// Its lines come from a program, which is offered no panel.
+    pub is_scripted: bool,
 }
 
 /// A request to the owner of an attached terminal.
@@ -71,6 +73,8 @@ pub struct Terminal {
     device: Device,
     requests: Vec<TerminalRequest>,
     is_gone: bool,
+    /// Nothing more will be typed here.
+    has_ended: bool,
     is_detached: bool,
     /// The choices of conversations that begin here.
     pub(super) begins_with: Choices,
@@ -170,6 +174,7 @@ impl Terminal {
             device,
             requests: Vec::new(),
             is_gone: false,
+            has_ended: false,
             is_detached: false,
             begins_with: Choices::default(),
             begun: Vec::new(),
@@ -315,6 +320,16 @@ impl Terminal {
         let view = question.insert(view);
         view.on_drawn(page, now);
         view.on_rules_drawn(has_whole_rules, now);
+    }
+
+    /// Nothing more will be typed here.
+    pub(in crate::repl) fn end_input(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// Whether everything that was typed here is done and everything drawn is sent, and nothing more will be typed.
+    pub(in crate::repl) fn is_through(&self) -> bool {
+        self.has_ended && !self.has_leftover() && self.input.acts.is_empty() && !self.has_output()
     }
 
     /// Whether the terminal of this process has hung up.

@@ -297,7 +297,8 @@ impl Terminals {
     pub(in crate::repl) fn offer_setup(&mut self, core: &mut Core, id: TerminalId, is_wanted: bool) {
         let Some(terminal) = self.get(id).filter(|terminal| !terminal.mode.is_read_only) else { return };
         let is_without = core.agent(terminal.focus).is_some_and(|agent| agent.inputs.endpoint.is_none());
-        if !core.store().is_read_only() && (is_without || is_wanted) {
+        let is_offered = is_without && !terminal.mode.is_scripted || is_wanted;
+        if !core.store().is_read_only() && is_offered {
             let setup = content_of(core, ViewName::Setup, terminal.focus);
             self.set_view(core, id, setup);
         }
