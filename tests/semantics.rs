@@ -2,10 +2,13 @@
 //! Scenarios make it exact: what is due at one moment is there before the turn begins.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::support::harness::{Harness, Plan};
 use crate::support::internals::TraceLine;
+use crate::support::peer::Peer;
 use crate::support::program::{Home, PROGRAM};
 use crate::support::pty::Pty;
 
@@ -157,4 +160,63 @@ fn a_wait_that_a_signal_interrupts_is_an_empty_turn() {
     pty.wait_for_bytes(before + 100);
     pty.kill(Signal::TERM);
     pty.wait_exit();
+}
+
+/// What was delivered to agents, by turn, as numbers of agents.
+fn served(trace: &str, app: &Harness) -> Vec<Vec<usize>> {
+    let number = |id: &str| (0..).find(|n| app.id(*n).to_string() == id).expect("endless");
+    let turns = turns_of(trace);
+    let texts = |lines: &Vec<TraceLine>| {
+        let of_text = lines.iter().filter(|line| line.callback.as_deref() == Some("text"));
+        of_text.map(|line| number(line.agent.as_deref().expect("an agent"))).collect::<Vec<usize>>()
+    };
+    turns.values().map(texts).filter(|served| !served.is_empty()).collect()
+}
+
+/// As `agents[0..n]` in the original, not by their random ids.
+#[test]
+fn twenty_agents_of_one_turn_are_served_in_the_order_of_the_roster() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace");
+    let mut app =
+        Harness::new(Plan { trace: Some(trace.clone()), is_trace_stable: false, working_limit: 0, ..Plan::default() });
+    for n in 1..20 {
+        app.enter(&format!("/fork --name a{n}"));
+        app.enter("/switch 0");
+    }
+    for n in (0..20).rev() {
+        app.say(n, "%slow 1000\nword and word");
+    }
+    app.advance(Duration::from_secs(1));
+    let read = |app: &Harness| served(&std::fs::read_to_string(&trace).expect("a trace"), app);
+    assert_eq!(read(&app), [(0..20).collect::<Vec<usize>>()]);
+}
+
+#[test]
+fn sockets_that_are_ready_together_are_served_in_the_order_of_the_roster() {
+    let (directory, peer) = (tempfile::tempdir().expect("a directory"), Peer::start());
+    let trace = directory.path().join("trace");
+    let mut app = Harness::new(Plan {
+        trace: Some(trace.clone()),
+        is_trace_stable: false,
+        working_limit: 0,
+        ..Plan::peer(&peer.url())
+    });
+    let mut replies = Vec::new();
+    for n in 0..20 {
+        if n > 0 {
+            app.enter(&format!("/fork --name a{n}"));
+        }
+        app.say(n, "go");
+        replies.push(app.accept(&peer));
+    }
+    app.turn();
+    // The last first: the poll reports them in this order.
+    for reply in replies.iter_mut().rev() {
+        reply.stream().text("word");
+    }
+    app.turn_until("all words", |app| (0..20).all(|n| app.agent(n).partial_text() == "word"));
+    let turns = served(&std::fs::read_to_string(&trace).expect("a trace"), &app);
+    assert!(turns.iter().all(|served| served.is_sorted()), "{turns:?}");
+    assert!(turns.iter().any(|served| served.len() > 1), "several at once: {turns:?}");
 }

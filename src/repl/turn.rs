@@ -1,6 +1,7 @@
 //! One turn of the loop, step by step. Every agent is served in every turn, whether it is on a screen or not.
 
 use std::collections::BTreeSet;
+use std::os::fd::RawFd;
 use std::time::Duration;
 
 use crate::base::error::Result;
@@ -172,10 +173,12 @@ impl Repl {
     }
 
     /// The agents that libcurl served, with leftover work, and, if a tool may be done, with a tool thread.
-    fn agents_with_work(&mut self, served: BTreeSet<AgentId>, ready: &[Ready]) -> BTreeSet<AgentId> {
+    /// In the order of the roster.
+    fn agents_with_work(&mut self, served: BTreeSet<AgentId>, ready: &[Ready]) -> Vec<AgentId> {
         let is_woken = ready.iter().any(|item| item.source == Source::Waker);
         let due = take_due(&mut self.core, AGENTS_PER_TURN, is_woken, TOOL_POLL);
-        served.into_iter().chain(due).collect()
+        let agents: BTreeSet<AgentId> = served.into_iter().chain(due).collect();
+        self.core.roster().in_order(agents)
     }
 
     /// Lets every component do a bounded amount of its own work, and applies the changes that it returns.
@@ -237,8 +240,15 @@ impl Repl {
 fn drive_connections(core: &mut Core, ready: &[Ready]) -> BTreeSet<AgentId> {
     let now = core.now();
     let mut agents = BTreeSet::new();
-    for item in ready {
-        let Source::Socket(id, fd) = item.source else { continue };
+    let mut sockets: Vec<(AgentId, RawFd, &Ready)> = ready
+        .iter()
+        .filter_map(|item| match item.source {
+            Source::Socket(id, fd) => Some((id, fd, item)),
+            _ => None,
+        })
+        .collect();
+    sockets.sort_by_cached_key(|(id, ..)| core.roster().place(*id));
+    for (id, fd, item) in sockets {
         core.with_agent(id, |agent, context| {
             agent.connection().on_socket(fd, item.readiness, context.network, now);
         });

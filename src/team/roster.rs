@@ -255,6 +255,19 @@ impl Roster {
         taken
     }
 
+    /// By what agents are served in a turn: their order in the roster, unlisted ones last.
+    pub fn place(&self, id: AgentId) -> (bool, i64, AgentId) {
+        let ordinal = self.agents.get(&id).map_or(i64::MAX, |agent| agent.identity.ordinal);
+        (self.by_ordinal.get(&ordinal) != Some(&id), ordinal, id)
+    }
+
+    /// These agents in that order.
+    pub fn in_order(&self, agents: impl IntoIterator<Item = AgentId>) -> Vec<AgentId> {
+        let mut agents: Vec<AgentId> = agents.into_iter().collect();
+        agents.sort_by_cached_key(|id| self.place(*id));
+        agents
+    }
+
     /// The agents that hold a slot.
     pub fn at_work(&self) -> &BTreeSet<AgentId> {
         &self.at_work
