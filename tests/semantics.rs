@@ -101,6 +101,32 @@ fn a_tool_that_is_done_and_a_reply_that_ends_are_served_in_one_turn() {
     assert_eq!(together.count(), 1);
 }
 
+/// As `setup_fd_sets` and `calculate_select_timeout_ms` of the original would have made it for all agents.
+#[test]
+fn a_turn_has_the_descriptors_and_all_time_limits_of_its_wait() {
+    let turns = play(&scenario_of(2, |n| if n == 0 { tool_call(0) } else { words(1) }));
+    let lines: Vec<&TraceLine> = turns.values().flatten().collect();
+    let waits: Vec<&TraceLine> = lines.iter().copied().filter(|line| line.event == "turn").collect();
+    let has = |line: &TraceLine, why: &str, ms: u64| {
+        line.candidates.iter().any(|candidate| candidate.why == why && candidate.timeout_us == ms * 1_000)
+    };
+    let is_together = |line: &&TraceLine| has(line, "tools", 50) && has(line, "stall", 120_000);
+    let together: Vec<&TraceLine> = waits.iter().copied().filter(is_together).collect();
+    assert!(!together.is_empty(), "the tool of one agent, and the reply of the other: {waits:?}");
+    assert!(together.iter().all(|line| line.timeout_us <= Some(50_000)), "the least of them: {together:?}");
+    for line in &waits {
+        let least = line.candidates.iter().map(|candidate| candidate.timeout_us).min();
+        assert!(line.timeout_us == Some(0) || line.timeout_us == least, "{line:?}");
+    }
+    let sockets = |line: &&TraceLine| {
+        let watched = line.watched.iter().flatten();
+        watched.filter(|of| of.source == "socket" && of.agent.is_some() && of.fd.is_some() && of.read).count()
+    };
+    assert!(waits.iter().any(|line| sockets(line) == 2), "the sockets of both: {waits:?}");
+    let unfinished = lines.iter().filter(|line| line.event == "unfinished").count();
+    assert!(unfinished > 0, "a tool that was looked at and still runs");
+}
+
 #[test]
 fn a_turn_draws_one_frame_at_most_after_all_that_happens_in_it() {
     for turns in [play(&scenario_of(5, words)), play(&scenario_of(3, tool_call))] {

@@ -17,9 +17,7 @@ use crate::support::internals::{Probe, State, TraceLine};
 use crate::support::program::{Home, PROGRAM};
 use crate::support::pty::Pty;
 
-/// How far the clock moves at once. Streams bring a piece each 100 ms and are stored each 250 ms; agents that stream at
-/// the same time are started 30 ms apart, because those that are due at the same moment are served in the order of
-/// their random ids.
+/// How far the clock moves at once. Streams bring a piece each 100 ms and are stored each 250 ms.
 const STEP: Duration = Duration::from_millis(10);
 
 /// Plays a scene and compares its trace with the fixture of this name.

@@ -136,6 +136,9 @@ pub enum RecordedEvent {
     Tool(ToolResult),
 }
 
+/// The kind of [`TracedEvent`] of tools that were looked at and still run.
+pub const UNFINISHED: &str = "unfinished";
+
 /// Something delivered to an agent: its kind and its size in bytes.
 pub type TracedEvent = (AgentId, &'static str, usize);
 

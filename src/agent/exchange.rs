@@ -153,8 +153,8 @@ impl Exchange {
         matches!(self.wait, Wait::Transfer | Wait::Script { .. })
     }
 
-    /// The next deadline and its reason.
-    pub fn deadline(&self) -> Option<(Moment, &'static str)> {
+    /// Its deadlines and their reasons.
+    pub fn deadlines(&self) -> impl Iterator<Item = (Moment, &'static str)> + use<> {
         let waited = match &self.wait {
             Wait::Retry { at, .. } => Some((*at, "retry")),
             Wait::Script { due, .. } => due.map(|at| (at, "script step")),
@@ -163,7 +163,7 @@ impl Exchange {
         let stall = self.stall_at.map(|at| (at, "stall"));
         let overdue = self.overdue_at.map(|at| (at, "overdue"));
         let checkpoint = self.checkpoint_at.map(|at| (at, "checkpoint"));
-        waited.into_iter().chain(stall).chain(overdue).chain(checkpoint).min()
+        waited.into_iter().chain(stall).chain(overdue).chain(checkpoint)
     }
 
     pub fn is_shown(&self) -> bool {

@@ -47,7 +47,7 @@ use crate::store::{QueueId, QueuedRow, typed_line};
 use crate::tools::file_versions::KnownFiles;
 use crate::tools::{Environment, Running};
 use background::Background;
-pub use context::{Context, Effect, Outbox, RecordedEvent, TracedEvent, Wake};
+pub use context::{Context, Effect, Outbox, RecordedEvent, TracedEvent, UNFINISHED, Wake};
 use exchange::Exchange;
 pub use exchange::{LimitsSeen, Wait};
 use fallback::Fallback;
@@ -440,15 +440,17 @@ impl Agent {
         self.connection.has_bytes() || self.connection.has_ended()
     }
 
-    /// The next deadline and its reason, including that of libcurl.
+    /// The next deadline and its reason.
     pub fn deadline(&self) -> Option<(Moment, &'static str)> {
+        self.deadlines().min()
+    }
+
+    /// All deadlines and their reasons, including that of libcurl.
+    pub fn deadlines(&self) -> impl Iterator<Item = (Moment, &'static str)> {
         let curl = self.connection.timer().map(|at| (at, "curl timer"));
-        let own = match self.state {
-            State::WaitingForLlm => self.exchange.deadline(),
-            State::ExecutingTool => self.work.deadline().map(|at| (at, "wait")),
-            State::Idle | State::AwaitingApproval => None,
-        };
-        curl.into_iter().chain(own).min()
+        let exchange = (self.state == State::WaitingForLlm).then(|| self.exchange.deadlines());
+        let wait = self.work.deadline().filter(|_| self.state == State::ExecutingTool).map(|at| (at, "wait"));
+        curl.into_iter().chain(exchange.into_iter().flatten()).chain(wait)
     }
 
     /// The text received so far.

@@ -20,7 +20,7 @@ mod restored;
 
 use std::time::Duration;
 
-use crate::agent::{Agent, Context, Effect, RecordedEvent, State};
+use crate::agent::{Agent, Context, Effect, RecordedEvent, State, UNFINISHED};
 use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
 use crate::domain::approval::Policy;
@@ -587,6 +587,9 @@ impl Agent {
             results.push((at, result));
         }
         let is_any = has_hooked || !results.is_empty();
+        if !is_any && self.work.calls.iter().any(|call| matches!(call.progress, Progress::Running(..))) {
+            context.outbox.trace_event(self.identity.id, UNFINISHED, 0);
+        }
         self.work.has_slot |= is_any;
         for (at, result) in results {
             context.outbox.trace_event(self.identity.id, "tool_result", result.content.len());

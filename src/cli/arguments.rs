@@ -355,6 +355,9 @@ pub struct TraceShow {
     /// Show only this agent, given by name or by the beginning of its id
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
+    /// Show above each turn what it waited for: the descriptors, and all time limits
+    #[arg(long)]
+    pub waits: bool,
 }
 
 /// Options of `polylogue replay`.

@@ -130,9 +130,22 @@ pub struct Candidate {
 }
 
 /// Every value of [`TraceLine::event`].
-pub const EVENTS: [&str; 14] = [
-    "start", "agent", "spawned", "removed", "turn", "ready", "keys", "change", "callback", "effect", "waits", "focus",
-    "render", "end",
+pub const EVENTS: [&str; 15] = [
+    "start",
+    "agent",
+    "spawned",
+    "removed",
+    "turn",
+    "ready",
+    "keys",
+    "change",
+    "callback",
+    "effect",
+    "unfinished",
+    "waits",
+    "focus",
+    "render",
+    "end",
 ];
 
 impl TraceLine {
@@ -152,7 +165,7 @@ impl TraceLine {
                 (_, outcome @ Some(_)) => named("=", outcome),
                 _ => self.effect.as_ref().map(|effect| effect.replace('_', " ")),
             },
-            "spawned" | "removed" | "keys" => Some(self.event.to_string()),
+            "spawned" | "removed" | "keys" | "unfinished" => Some(self.event.to_string()),
             "render" => Some("frame".into()),
             "focus" => Some("shown".into()),
             "waits" => Some("waits".into()),

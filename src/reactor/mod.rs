@@ -155,6 +155,16 @@ impl Reactor {
         Ok(self.poll.registry().reregister(&mut SourceFd(&watched.fd), *token, watched.interest)?)
     }
 
+    /// What is watched, and whether for reading and writing, in the order in which it was registered.
+    pub fn watched(&self) -> Vec<(Source, RawFd, bool, bool)> {
+        let mut watched: Vec<(&Token, &Watched)> = self.watched.iter().collect();
+        watched.sort_by_key(|(token, _)| **token);
+        let facts = |watched: &Watched| {
+            (watched.source, watched.fd, watched.interest.is_readable(), watched.interest.is_writable())
+        };
+        watched.into_iter().map(|(_, watched)| facts(watched)).collect()
+    }
+
     pub fn is_watched(&self, source: Source) -> bool {
         self.tokens.contains_key(&source)
     }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::repl::Repl;
-use crate::repl::core::{activity, remove, unsaved};
+use crate::repl::core::{Core, activity, remove, unsaved};
 
 /// Tool threads are polled this often, in case the wake of one is lost.
 pub(crate) const TOOL_POLL: Duration = Duration::from_millis(50);
@@ -84,9 +85,7 @@ impl Repl {
         }
         let now = core.now();
         let agent = core.roster().next_deadline().map(|(at, id, why)| (at, WakeReason::Agent(id, why)));
-        let tools = remove::has_tool_threads(core).then(|| (now + TOOL_POLL, WakeReason::Tools));
-        let store = unsaved::deadline(core).map(|at| (at, WakeReason::Store));
-        let mut first = agent.into_iter().chain(tools).chain(store).min_by_key(|(at, _)| *at);
+        let mut first = agent.into_iter().chain(core_deadlines(core)).min_by_key(|(at, _)| *at);
         for component in components {
             if component.has_work(core) {
                 return leftover;
@@ -98,4 +97,24 @@ impl Repl {
             None => Timeout { after: None, why: WakeReason::Nothing },
         }
     }
+
+    /// Everything that could end the next wait by its time, the earliest first, for a trace.
+    pub(super) fn time_limits(&mut self) -> Vec<(Duration, WakeReason)> {
+        let (core, components, _) = self.split();
+        let agents = core.roster().deadlines().map(|(at, id, why)| (at, WakeReason::Agent(id, why)));
+        let mut limits: Vec<(Moment, WakeReason)> = agents.chain(core_deadlines(core)).collect();
+        limits.extend(components.filter_map(|component| component.deadline(core)));
+        let (now, core) = (self.core.now(), &self.core);
+        limits.extend(self.terminals.deadlines(core));
+        limits.sort_by_key(|(at, _)| *at);
+        // The first one of all terminals is there twice.
+        limits.dedup();
+        limits.into_iter().map(|(at, why)| (at - now, why)).collect()
+    }
+}
+
+fn core_deadlines(core: &Core) -> impl Iterator<Item = (Moment, WakeReason)> {
+    let tools = remove::has_tool_threads(core).then(|| (core.now() + TOOL_POLL, WakeReason::Tools));
+    let store = unsaved::deadline(core).map(|at| (at, WakeReason::Store));
+    tools.into_iter().chain(store)
 }

@@ -11,7 +11,7 @@ use std::os::fd::RawFd;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::agent::{Agent, Effect, RecordedEvent, TracedEvent};
+use crate::agent::{Agent, Effect, RecordedEvent, TracedEvent, UNFINISHED};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, TerminalId};
@@ -19,7 +19,7 @@ use crate::domain::change::Change;
 use crate::domain::config::Config;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::message::Body;
-use crate::domain::trace::{Name, SCHEMA, TraceLine};
+use crate::domain::trace::{Candidate, Name, SCHEMA, TraceLine, Watched};
 use crate::reactor::{Ready, Source};
 use crate::repl::event::Event;
 use crate::repl::record::Record;
@@ -36,6 +36,8 @@ pub struct Trace {
 }
 
 type Waits = (String, Option<Moment>);
+/// The descriptors that a wait listens to, whether for reading and writing, and its time limits.
+type Wait = (Vec<(Source, RawFd, bool, bool)>, Vec<(Duration, WakeReason)>);
 
 struct Writer {
     out: BufWriter<File>,
@@ -50,6 +52,8 @@ struct Writer {
     focus: BTreeMap<TerminalId, AgentId>,
     /// For what each agent waited last, and until when.
     waits: BTreeMap<AgentId, Waits>,
+    /// What the last wait listened to.
+    watched: Vec<Watched>,
     /// Why a line could not be written; reported at the end of the turn.
     error: Option<io::Error>,
 }
@@ -70,8 +74,13 @@ impl Trace {
         }
     }
 
-    /// The wait has ended.
-    pub fn begin(&mut self, timeout: &Timeout, ready: &[Ready]) {
+    /// Whether turns and their waits are written.
+    pub fn has_turns(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.stable.is_none())
+    }
+
+    /// The wait has ended: `wait` is what it listened to and what could have ended it.
+    pub fn begin(&mut self, timeout: &Timeout, wait: Option<Wait>, ready: &[Ready]) {
         if let Some(watch) = &mut self.watch {
             watch.skip_wait();
         }
@@ -82,10 +91,7 @@ impl Trace {
         if writer.stable.is_some() {
             return;
         }
-        let (why, agent) = reason(timeout.why);
-        let agent = agent.map(|agent| writer.name_of(agent));
-        let timeout_us = timeout.after.map(micros);
-        writer.write(TraceLine { timeout_us, why: Some(why.into()), agent, ..TraceLine::of("turn") });
+        writer.write_turn(timeout, wait.unwrap_or_default());
         for item in ready {
             let SourceName { source, agent, number, fd } = SourceName::of(item.source);
             let agent = agent.map(|agent| writer.name_of(agent));
@@ -116,6 +122,13 @@ impl Trace {
         self.record.on_delivered(recorded);
         let Some(writer) = &mut self.writer else { return };
         for (agent, callback, bytes) in callbacks {
+            if callback == UNFINISHED {
+                // How often tools are looked at depends on the division into turns.
+                if writer.stable.is_none() {
+                    writer.write_of(agent, TraceLine::of(UNFINISHED));
+                }
+                continue;
+            }
             let line = TraceLine { callback: Some(callback.into()), ..TraceLine::of("callback") };
             writer.write_of(agent, TraceLine { bytes: Some(bytes as u64), ..line });
         }
@@ -251,6 +264,7 @@ impl Writer {
             stable: config.trace_stable.then(Vec::new),
             focus: BTreeMap::new(),
             waits: BTreeMap::new(),
+            watched: Vec::new(),
             error: None,
         };
         writer.write(TraceLine { schema: Some(SCHEMA), ..TraceLine::of("start") });
@@ -260,6 +274,30 @@ impl Writer {
             writer.write_of(agent.id(), TraceLine { name, parent, ..TraceLine::of("agent") });
         }
         Ok(writer)
+    }
+
+    /// A wait, as `setup_fd_sets` and the minimum of the time limits made it.
+    fn write_turn(&mut self, timeout: &Timeout, (watched, limits): Wait) {
+        let (why, agent) = reason(timeout.why);
+        let agent = agent.map(|agent| self.name_of(agent));
+        let watched = watched.into_iter().map(|(source, fd, read, write)| {
+            let SourceName { source, agent, number, .. } = SourceName::of(source);
+            let agent = agent.map(|agent| self.name_of(agent));
+            Watched { source: source.into(), agent, number, fd: Some(fd), read, write }
+        });
+        let watched: Vec<Watched> = watched.collect();
+        let candidates = limits.into_iter().map(|(after, why)| {
+            let (why, agent) = reason(why);
+            Candidate { why: why.into(), agent: agent.map(|agent| self.name_of(agent)), timeout_us: micros(after) }
+        });
+        let candidates = candidates.collect();
+        let watched = (watched != self.watched).then(|| {
+            self.watched.clone_from(&watched);
+            watched
+        });
+        let timeout_us = timeout.after.map(micros);
+        let line = TraceLine { timeout_us, why: Some(why.into()), agent, ..TraceLine::of("turn") };
+        self.write(TraceLine { watched, candidates, ..line });
     }
 
     fn write_of(&mut self, agent: AgentId, line: TraceLine) {

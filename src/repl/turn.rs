@@ -49,9 +49,10 @@ impl Repl {
         self.setup_interests()?;
         let timeout = self.compute_timeout();
         self.trace.step("timeout");
+        let wait = self.trace.has_turns().then(|| (self.core.reactor().watched(), self.time_limits()));
         let mut ready = Vec::new();
         self.core.reactor().wait(timeout.within(limit), &mut ready)?;
-        self.trace.begin(&timeout, &ready);
+        self.trace.begin(&timeout, wait, &ready);
         self.embedding.external.on_ready(&ready);
         self.finish_editor();
         self.finish_paste();

@@ -214,6 +214,12 @@ impl Roster {
         Some((*at, *id, why))
     }
 
+    /// All deadlines of all agents, with their reasons.
+    pub fn deadlines(&self) -> impl Iterator<Item = (Moment, AgentId, &'static str)> {
+        let agents = self.due.iter().filter_map(|(_, id)| self.agents.get(id));
+        agents.flat_map(|agent| agent.deadlines().map(|(at, why)| (at, agent.id(), why)))
+    }
+
     /// At most `most` agents whose deadline has passed, the longest overdue first.
     pub fn due(&self, now: Moment, most: usize) -> Vec<AgentId> {
         self.due.iter().take_while(|(at, _)| *at <= now).take(most).map(|(_, id)| *id).collect()

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::rows::Row;
+use super::waits;
 use crate::base::text::{counted, shortened, width as width_of, wrap};
 use crate::domain::trace::TraceLine;
 
@@ -60,13 +61,17 @@ impl Lanes {
         Ok(())
     }
 
+    fn name<'a>(&'a self, agent: &'a str) -> &'a str {
+        self.lanes.iter().find(|(id, _)| id == agent).map_or(agent, |(_, name)| name)
+    }
+
     /// Whether something happened in a lane.
     pub fn has_entry(&self, row: &Row) -> bool {
         self.lanes.iter().any(|(id, _)| row.entries.contains_key(id))
     }
 
-    /// Draws the rows in at most `width` columns; agents that do not fit are counted below.
-    pub fn draw(&self, rows: &[Row], width: usize) -> String {
+    /// Draws the rows in at most `width` columns, with their waits if asked; agents that do not fit are counted below.
+    pub fn draw(&self, rows: &[Row], has_waits: bool, width: usize) -> String {
         // A narrow table has times only.
         let has_turns = width >= LEFT + NARROWEST_LANE && rows.iter().any(|row| row.turn.is_some());
         let left = if has_turns { LEFT } else { LEFT_WITHOUT_TURNS };
@@ -78,7 +83,12 @@ impl Lanes {
         let hidden = self.lanes.len() - chosen.len() - idle;
         let lane = (width.saturating_sub(left) / chosen.len().max(1)).clamp(NARROWEST_LANE, WIDEST_LANE);
         let mut out = header(has_turns, &chosen, lane);
-        rows.iter().for_each(|row| out += &draw_row(row, has_turns, &chosen, lane));
+        for row in rows {
+            if has_waits && row.turn.is_some() {
+                out += &waits::draw(row, |agent| self.name(agent), width);
+            }
+            out += &draw_row(row, has_turns, &chosen, lane);
+        }
         // Writing into a `String` cannot fail.
         if hidden > 0 {
             let more = format!("{}: see --agent NAME", counted(hidden, "more agent", "more agents"));

@@ -2,6 +2,7 @@
 
 mod lanes;
 mod rows;
+mod waits;
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -48,7 +49,7 @@ fn draw_table(lines: &[TraceLine], options: &TraceShow, width: usize) -> Result<
         is_slow && (options.agent.is_none() || lanes.has_entry(row))
     };
     let rows: Vec<Row> = rows_of(lines).into_iter().filter(is_shown).collect();
-    Ok(lanes.draw(&rows, width))
+    Ok(lanes.draw(&rows, options.waits, width))
 }
 
 /// The number of an invalid line, and the reason.
@@ -97,13 +98,13 @@ mod tests {
 {"at_us":0,"event":"agent","agent":"A","name":"main"}
 {"at_us":0,"event":"agent","agent":"B","name":"scout","parent":"A"}
 {"at_us":0,"event":"focus","agent":"A","terminal":1}
-{"turn":1,"at_us":2000,"event":"turn","why":"nothing"}
+{"turn":1,"at_us":2000,"event":"turn","why":"nothing","watched":[{"source":"terminal","fd":3,"read":true,"write":false},{"source":"socket","agent":"A","fd":9,"read":true,"write":true}]}
 {"turn":1,"at_us":2000,"event":"ready","source":"terminal","read":true,"write":false,"error":false}
 {"turn":1,"at_us":2000,"event":"keys","agent":"A","terminal":1,"keys":3}
 {"turn":1,"at_us":2100,"event":"change","agent":"A","terminal":1,"change":"submit"}
 {"turn":1,"at_us":2100,"event":"effect","agent":"A","effect":"state_changed","from":"idle","to":"waiting for the model"}
 {"turn":1,"at_us":2900,"event":"end","duration_us":900}
-{"turn":2,"at_us":1002000,"event":"turn","timeout_us":1000000,"why":"retry","agent":"B"}
+{"turn":2,"at_us":1002000,"event":"turn","timeout_us":1000000,"why":"retry","agent":"B","candidates":[{"why":"retry","agent":"B","timeout_us":1000000},{"why":"draft","timeout_us":2000000}]}
 {"turn":2,"at_us":1002000,"event":"ready","agent":"A","source":"socket","fd":9,"read":true,"write":false,"error":false}
 {"turn":2,"at_us":1002000,"event":"callback","agent":"A","callback":"text","bytes":5}
 {"turn":2,"at_us":1002000,"event":"callback","agent":"A","callback":"text","bytes":7}
@@ -114,7 +115,7 @@ mod tests {
 
     fn draw(slow: Option<u64>, agent: Option<&str>, width: usize) -> String {
         let lines: Vec<TraceLine> = TRACE.lines().map(|line| TraceLine::parse(line).unwrap()).collect();
-        let options = TraceShow { file: "x".into(), slow, agent: agent.map(str::to_owned) };
+        let options = TraceShow { file: "x".into(), slow, agent: agent.map(str::to_owned), waits: false };
         draw_table(&lines, &options, width).unwrap()
     }
 
@@ -132,6 +133,25 @@ mod tests {
     }
 
     #[test]
+    fn above_a_turn_are_the_sets_of_its_wait_and_the_least_of_its_time_limits() {
+        let lines: Vec<TraceLine> = TRACE.lines().map(|line| TraceLine::parse(line).unwrap()).collect();
+        let options = TraceShow { file: "x".into(), slow: None, agent: None, waits: true };
+        let drawn = draw_table(&lines, &options, 80).unwrap();
+        let waits: Vec<&str> = drawn.lines().filter(|line| line.starts_with("          ")).collect();
+        let expected = [
+            "          read    terminal (3), main (9)",
+            "          write   main (9)",
+            "          wait    for ever",
+            "                                     >waiting",
+            "          read    terminal (3), main (9)",
+            "          write   main (9)",
+            "          wait    1000 ms, the least of retry of scout 1000 ms, draft 2000 ms",
+            "                   8.0  render",
+        ];
+        assert_eq!(waits, expected, "{drawn}");
+    }
+
+    #[test]
     fn slow_turns_and_one_agent_can_be_chosen() {
         let slow = draw(Some(10), None, 80);
         assert!(slow.contains("12.5") && !slow.contains("keys"), "{slow}");
@@ -139,7 +159,7 @@ mod tests {
         assert!(scout.contains("error") && !scout.contains("keys") && !scout.contains("main"), "{scout}");
         assert_eq!(draw(None, Some("B"), 80), scout);
         let lines: Vec<TraceLine> = TRACE.lines().map(|line| TraceLine::parse(line).unwrap()).collect();
-        let options = TraceShow { file: "x".into(), slow: None, agent: Some("nobody".into()) };
+        let options = TraceShow { file: "x".into(), slow: None, agent: Some("nobody".into()), waits: false };
         assert!(draw_table(&lines, &options, 80).unwrap_err().message.contains("main, scout"));
     }
 

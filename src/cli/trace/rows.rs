@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::trace::TraceLine;
+use crate::domain::trace::{Candidate, TraceLine, Watched};
 
 /// What happened in one turn, or at one moment.
 #[derive(Default)]
@@ -16,6 +16,12 @@ pub struct Row {
     why: Option<String>,
     /// What was ready and ended it.
     ready: Vec<String>,
+    /// What the wait listened to.
+    pub watched: Vec<Watched>,
+    /// How long it could last at most; none: for ever.
+    pub timeout_us: Option<u64>,
+    /// What could have ended it by its time.
+    pub candidates: Vec<Candidate>,
     /// The events of each agent.
     pub entries: BTreeMap<String, Vec<String>>,
     /// The agents that are on a screen after it.
@@ -26,7 +32,11 @@ pub struct Row {
 pub fn rows_of(lines: &[TraceLine]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let mut shown: BTreeMap<u64, String> = BTreeMap::new();
+    let mut watched: Vec<Watched> = Vec::new();
     for line in lines {
+        if let Some(new) = &line.watched {
+            watched.clone_from(new);
+        }
         let is_new =
             rows.last().is_none_or(|row| row.turn != line.turn || line.turn.is_none() && row.at_us != line.at_us);
         if is_new {
@@ -38,6 +48,9 @@ pub fn rows_of(lines: &[TraceLine]) -> Vec<Row> {
         let row = rows.last_mut().expect("one was pushed");
         row.add(line);
         row.shown = shown.values().cloned().collect();
+        if line.event == "turn" {
+            row.watched.clone_from(&watched);
+        }
     }
     // An agent that is only named is nothing that happens.
     rows.retain(|row| row.turn.is_some() || !row.entries.is_empty());
@@ -52,7 +65,10 @@ impl Row {
 
     fn add(&mut self, line: &TraceLine) {
         match &*line.event {
-            "turn" => return self.why = line.why.as_ref().map(ToString::to_string),
+            "turn" => {
+                (self.timeout_us, self.candidates) = (line.timeout_us, line.candidates.clone());
+                return self.why = line.why.as_ref().map(ToString::to_string);
+            }
             "end" => {
                 self.took_us = line.duration_us;
                 return self.step = line.step.as_ref().map(ToString::to_string).zip(line.step_us);

@@ -380,25 +380,26 @@ impl Component for Terminals {
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
+        self.deadlines(core).min_by_key(|(at, _)| *at)
+    }
+}
+
+impl Terminals {
+    /// What terminals wait for.
+    pub(super) fn deadlines(&self, core: &Core) -> impl Iterator<Item = (Moment, WakeReason)> {
         let now = core.now();
         let keys = self.iter().filter_map(Terminal::key_deadline).map(|at| (at, WakeReason::Keys));
-        let steps = self.iter().filter_map(|terminal| next_step(terminal, core, now));
+        let steps = self.iter().filter_map(move |terminal| next_step(terminal, core, now));
         let questions = self.iter().filter_map(Terminal::question_deadline);
-        let questions = questions.map(|at| (at.max(now), WakeReason::Question));
+        let questions = questions.map(move |at| (at.max(now), WakeReason::Question));
         let texts = self.iter().filter_map(|terminal| terminal.display.text_at.filter(|_| terminal.is_ready()));
-        let texts = texts.map(|at| (at.max(now), WakeReason::Text));
-        let drafts = self.unsaved.deadline().map(|at| (at.max(now), WakeReason::Draft));
+        let texts = texts.map(move |at| (at.max(now), WakeReason::Text));
+        let drafts = self.unsaved.deadline().map(move |at| (at.max(now), WakeReason::Draft));
         let views =
             self.iter().filter(|terminal| terminal.is_ready()).filter_map(|terminal| terminal.input.view.as_ref());
-        let views = views.filter_map(|view| view.next_change(now)).map(|at| (at.max(now), WakeReason::View));
-        let files = self.files_expire().map(|at| (at.max(now), WakeReason::Files));
-        keys.chain(steps)
-            .chain(texts)
-            .chain(questions)
-            .chain(drafts)
-            .chain(files)
-            .chain(views)
-            .min_by_key(|(at, _)| *at)
+        let views = views.filter_map(move |view| view.next_change(now)).map(move |at| (at.max(now), WakeReason::View));
+        let files = self.files_expire().map(move |at| (at.max(now), WakeReason::Files));
+        keys.chain(steps).chain(texts).chain(questions).chain(drafts).chain(files).chain(views)
     }
 }
 
