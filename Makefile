@@ -14,7 +14,7 @@ FEATURES ?=
 MINIMAL = --no-default-features --features tls-rustls
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint minimal fmt doc bench counts soak fuzz guided faults install dist demo clean release
+.PHONY: help run test check lint minimal fmt doc bench counts soak fuzz guided faults nightly install dist demo clean release
 
 help: ## list the targets
 	@echo "make TARGET, with ARGS=\"...\" for what is passed on:"
@@ -39,9 +39,14 @@ check: ## what must hold before a merge: format, lint, tests, docs, and the mini
 	$(CARGO) fmt --check
 	$(MAKE) --no-print-directory TEST=.ci/test lint test doc minimal
 
-minimal: ## lint and test the build without optional features
+# What differs without optional features, and what a core is; every other test does the same in both builds.
+OF_FEATURES = features:: layers:: acp::editor commands::custom frames:: lines:: print:: sandbox::proxy scenarios:: \
+	semantics:: store:: terminals::answers timeouts:: tools::slips tools_and_approvals:: environments::a_child_in_another
+
+minimal: ## lint the build without optional features, and test what differs in it
 	$(CARGO) clippy --all-targets $(MINIMAL) -- -D warnings
-	$(TEST) $(MINIMAL)
+	$(TEST) $(MINIMAL) --lib
+	$(TEST) $(MINIMAL) --test all -- $(OF_FEATURES)
 
 lint: ## run clippy on everything, with warnings as errors
 	$(CARGO) clippy --all-targets $(FEATURES) -- -D warnings
@@ -78,7 +83,10 @@ counts: release ## print what a start costs in system calls and page faults, and
 	POLYLOGUE_TEST_PROGRAM="$(abspath $(PROGRAM))" $(TEST) $(FEATURES) --test all -- --nocapture counts::
 
 faults: ## make everything fail that can fail, at every place (several minutes)
-	POLYLOGUE_TEST_ALL_FAULTS=1 $(TEST) $(FEATURES) --test all -- faults:: $(ARGS)
+	POLYLOGUE_TEST_FULL=1 $(TEST) $(FEATURES) --test all -- faults:: $(ARGS)
+
+nightly: ## run every test at its full size, faults included (half an hour)
+	POLYLOGUE_TEST_FULL=1 $(TEST) $(FEATURES) $(ARGS)
 
 SHARE = $(DESTDIR)$(PREFIX)/share
 

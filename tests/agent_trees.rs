@@ -6,8 +6,8 @@ use rusqlite::Connection;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Body, History, Probe};
+use crate::support::size::scaled;
 
-const MANY: usize = 1_000;
 /// Enough for one turn of the loop, too little for a thousand stack frames on top of it.
 const STACK: usize = 192 * 1024;
 const CTRL_UP: &[u8] = b"\x1b[1;5A";
@@ -21,12 +21,17 @@ fn on_a_small_stack(test: fn()) {
     outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
-/// `MANY` descendants of agent 0, each with a message of its own; the parent of each is chosen by its number.
+/// A thousand descendants, or a part of them.
+fn many() -> usize {
+    scaled(1_000, 150)
+}
+
+/// [`many`] descendants of agent 0, each with a message of its own; the parent of each is chosen by its number.
 fn family(parent_of: fn(usize) -> usize) -> Harness {
     let mut app = Harness::new(Plan::default());
     app.say(0, "word 0");
     app.turn_until_idle();
-    for n in 1..=MANY {
+    for n in 1..=many() {
         let prompt = Some(format!("word {n}"));
         app.ask(parent_of(n), Change::Fork(Fork { prompt, ..Fork::default() }));
         app.turn_until_idle();
@@ -57,26 +62,26 @@ fn focus(app: &mut Harness) -> usize {
 }
 
 #[test]
-fn a_chain_of_a_thousand_forks_has_all_ancestors_is_listed_and_killed_as_a_whole() {
+fn a_long_chain_of_forks_has_all_ancestors_is_listed_and_killed_as_a_whole() {
     on_a_small_stack(|| {
         let app = family(|n| n - 1);
-        assert_eq!(user_texts(&app, MANY), numbered(0..=MANY));
+        assert_eq!(user_texts(&app, many()), numbered(0..=many()));
         let mut app = app.crash_and_restart();
-        assert!(app.agent(MANY).inputs.history.is_none(), "it was not loaded");
-        app.say(MANY, "again");
+        assert!(app.agent(many()).inputs.history.is_none(), "it was not loaded");
+        app.say(many(), "again");
         app.turn_until_idle();
-        assert_eq!(user_texts(&app, MANY).len(), MANY + 2);
-        assert_eq!(user_texts(&app, MANY / 2), numbered(0..=MANY / 2));
+        assert_eq!(user_texts(&app, many()).len(), many() + 2);
+        assert_eq!(user_texts(&app, many() / 2), numbered(0..=many() / 2));
 
-        app.switch(MANY);
+        app.switch(many());
         app.enter("/agents");
-        assert!(app.screen_text().contains(&format!("agent {MANY}")), "{}", app.screen_text());
+        assert!(app.screen_text().contains(&format!("agent {}", many())), "{}", app.screen_text());
         app.type_bytes(&CTRL_UP.repeat(3));
-        assert_eq!(focus(&mut app), MANY - 3);
+        assert_eq!(focus(&mut app), many() - 3);
         app.type_bytes(CTRL_DOWN);
-        assert_eq!(focus(&mut app), MANY - 2);
+        assert_eq!(focus(&mut app), many() - 2);
 
-        app.switch(MANY / 2);
+        app.switch(many() / 2);
         app.enter("/kill 1 --cascade");
         assert_eq!((app.repl.roster().len(), focus(&mut app)), (1, 0));
         let app = app.crash_and_restart();
@@ -86,10 +91,10 @@ fn a_chain_of_a_thousand_forks_has_all_ancestors_is_listed_and_killed_as_a_whole
 }
 
 #[test]
-fn in_a_chain_of_a_thousand_with_its_middle_killed_every_agent_has_its_nearest_living_ancestor() {
+fn in_a_long_chain_with_its_middle_killed_every_agent_has_its_nearest_living_ancestor() {
     let app = family(|n| n - 1);
     let mut app = app.crash_and_restart();
-    for _ in 1..MANY {
+    for _ in 1..many() {
         let agent_id = app.id(1);
         app.ask(0, Change::Kill { agent_id, cascade: false });
     }
@@ -97,27 +102,27 @@ fn in_a_chain_of_a_thousand_with_its_middle_killed_every_agent_has_its_nearest_l
     assert!(app.repl.roster().len() == 2 && is_adopted(&app));
     let app = app.crash_and_restart();
     assert!(app.repl.roster().len() == 2 && is_adopted(&app));
-    assert_eq!(user_texts(&app, 1), numbered(0..=MANY), "the dead are still its past");
+    assert_eq!(user_texts(&app, 1), numbered(0..=many()), "the dead are still its past");
 }
 
 #[test]
-fn a_thousand_children_are_listed_reached_and_know_only_their_own() {
+fn many_children_are_listed_reached_and_know_only_their_own() {
     on_a_small_stack(|| {
         let app = family(|_| 0);
         let mut app = app.crash_and_restart();
-        for n in [1, MANY / 2, MANY] {
+        for n in [1, many() / 2, many()] {
             assert_eq!(user_texts(&app, n), numbered([0, n]));
         }
         app.type_bytes(CTRL_DOWN);
-        assert_eq!(focus(&mut app), MANY, "the newest child");
+        assert_eq!(focus(&mut app), many(), "the newest child");
         app.type_bytes(CTRL_RIGHT);
         assert_eq!(focus(&mut app), 1, "around the end");
         app.type_bytes(CTRL_LEFT);
-        assert_eq!(focus(&mut app), MANY);
+        assert_eq!(focus(&mut app), many());
         app.enter("/agents");
-        assert!(app.screen_text().contains(&format!("agent {MANY}")), "{}", app.screen_text());
-        app.enter(&format!("/switch {}", MANY / 2));
-        assert_eq!(focus(&mut app), MANY / 2);
+        assert!(app.screen_text().contains(&format!("agent {}", many())), "{}", app.screen_text());
+        app.enter(&format!("/switch {}", many() / 2));
+        assert_eq!(focus(&mut app), many() / 2);
         app.type_bytes(CTRL_UP);
         assert_eq!(focus(&mut app), 0);
     });

@@ -190,7 +190,7 @@ fn every_conflict_is_announced_and_no_other_and_what_lands_passes() {
     if !is_there() {
         return;
     }
-    for seed in (2..REPOSITORIES + 2).step_by(crate::faults::stride(USUAL_STRIDE)) {
+    for seed in (2..REPOSITORIES + 2).step_by(crate::support::size::stride(USUAL_STRIDE)) {
         try_repository(seed);
     }
 }

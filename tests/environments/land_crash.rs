@@ -144,7 +144,7 @@ fn a_landing_that_is_killed_anywhere_loses_nothing() {
     if !is_there() {
         return;
     }
-    let (mut tried, mut skipped, stride) = (0, 0, crate::faults::stride(USUAL_STRIDE));
+    let (mut tried, mut skipped, stride) = (0, 0, crate::support::size::stride(USUAL_STRIDE));
     let of_method = |method| [Death::Before, Death::After].map(|death| (method, death));
     for (method, death) in ["rebase", "squash", "merge"].into_iter().flat_map(of_method) {
         skipped += 9;

@@ -6,10 +6,10 @@ use std::io::Read as _;
 use polylogue::Turn;
 use serde_json::{Value, json};
 
-use super::stride;
 use crate::support::client::{Client, request, serve, turn_until_no_client};
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::Probe as _;
+use crate::support::size::stride;
 
 /// What goes wrong with one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,11 @@ use std::time::Duration;
 use polylogue::Change;
 use polylogue::config::{LimitName, RetryPolicy, Settings, TreeLimits};
 
-use super::{stride, without_retries};
+use super::without_retries;
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{State, Wait};
 use crate::support::scene::app_with_agents;
+use crate::support::size::stride;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const JUMPS: [Duration; 3] = [HOUR, Duration::from_secs(30 * 24 * 3_600), Duration::from_secs(100 * 365 * 24 * 3_600)];

@@ -11,10 +11,10 @@ use std::time::Duration;
 use polylogue::{AgentId, Store};
 use rusqlite::Connection;
 
-use super::stride;
 use crate::support::PATIENCE;
 use crate::support::internals::Body;
 use crate::support::recorded_disk::{Record, RecordedDisk, Replayed, What};
+use crate::support::size::stride;
 
 /// In the environment of a recorded process: what it does, a seed, the agent and the directory.
 const STORY: &str = "POLYLOGUE_TEST_RECORDED";

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use polylogue::config::Settings;
 
-use super::{stride, without_retries};
+use super::without_retries;
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Body, Probe as _, Wait};
 use crate::support::peer::{Exchange, Peer};
+use crate::support::size::stride;
 
 /// How the part of a response ends that arrives.
 #[derive(Debug, Clone, Copy)]

@@ -11,13 +11,14 @@ use polylogue::Change;
 use polylogue::config::{Endpoint, Policy};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, getuid, prlimit, setrlimit};
 
-use super::{stride, without_retries};
+use super::without_retries;
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::Body;
 use crate::support::output_of;
 use crate::support::peer::Peer;
 use crate::support::program::{Home, PROGRAM};
 use crate::support::scene::answer;
+use crate::support::size::stride;
 
 /// In the environment of the process whose descriptors run out: the server.
 const SERVER: &str = "POLYLOGUE_TEST_FAULTS_SERVER";

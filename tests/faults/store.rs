@@ -13,12 +13,12 @@ use rustix::process::{Signal, getpid, kill_process};
 use tempfile::TempDir;
 
 use super::conversation::{Player, plan};
-use super::stride;
 use crate::support::faulty_disk::{Disk, Fault};
 use crate::support::harness::Harness;
 use crate::support::internals::{Agent, Body, History, Probe as _, State};
 use crate::support::pty::died_of;
 use crate::support::scene::{app_with_agents, assert_shows};
+use crate::support::size::stride;
 
 /// No transaction has this number.
 const NEVER: usize = usize::MAX;

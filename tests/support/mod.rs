@@ -25,6 +25,7 @@ pub mod recorded_disk;
 pub mod responses;
 pub mod scene;
 pub mod signals;
+pub mod size;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod tracer;
 pub mod typist;
