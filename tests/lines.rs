@@ -2,6 +2,7 @@
 
 use crate::support::internals::Body;
 use crate::support::program::{Home, Response, texts};
+use crate::support::size::scaled;
 
 const PLAIN: [&str; 1] = ["--plain"];
 
@@ -76,6 +77,20 @@ fn a_reader_that_leaves_ends_it_and_so_do_exit_and_a_signal() {
     while !chat.line().starts_with("polylogue: this is") {}
     chat.signal(rustix::process::Signal::TERM);
     assert_eq!(chat.ends().code, 143);
+}
+
+/// The queue of an agent has a limit; lines of a program wait for it instead of being refused.
+#[test]
+fn more_lines_than_the_queue_holds_are_all_entered() {
+    let home = Home::new();
+    let count = scaled(1_200, 150);
+    let lines: String = (0..count).map(|n| format!("line {n}\n")).collect();
+    let ended = enter(&home, &lines);
+    assert!(ended.code == 0 && !ended.out.contains("queue is full"), "{ended:?}");
+    let log = home.log(0);
+    let last = format!("line {}", count - 1);
+    let ends = texts(&log).into_iter().filter(|text| *text == "line 0" || *text == last).count();
+    assert_eq!((texts(&log).len(), ends), (2 * count, 4));
 }
 
 #[test]

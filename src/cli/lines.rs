@@ -111,7 +111,7 @@ impl Lines {
     /// Returns the exit code at the end.
     fn turn(&mut self) -> Result<Option<u8>> {
         self.watch()?;
-        let is_ready = self.input.as_ref().is_some_and(Input::is_always_ready);
+        let is_ready = self.takes_input() && self.input.as_ref().is_some_and(Input::is_always_ready);
         let (turn, ready) = self.links.turn(&mut self.host, is_ready.then_some(Duration::ZERO))?;
         if let Some(number) = self.on_ready(&ready)? {
             return Ok(Some(code::of_signal(number)));
@@ -138,9 +138,14 @@ impl Lines {
             self.host.watch(fd, true, writable)?;
         }
         match self.input.as_ref().and_then(Input::watched) {
-            Some(fd) => self.host.watch(fd, true, false),
+            Some(fd) => self.host.watch(fd, self.takes_input(), false),
             None => Ok(()),
         }
+    }
+
+    /// Whether the loop has taken what was typed before.
+    fn takes_input(&self) -> bool {
+        self.links.is_ready(self.link)
     }
 
     /// Returns the signal that ends the chat.
@@ -163,7 +168,8 @@ impl Lines {
 
     /// Passes on what can be read of the input. The last line may lack its end.
     fn pass_input(&mut self) -> Result<()> {
-        let Some(input) = &mut self.input else { return Ok(()) };
+        let takes_input = self.takes_input();
+        let Some(input) = self.input.as_mut().filter(|_| takes_input) else { return Ok(()) };
         let watched = input.watched();
         input.read_available()?;
         let mut keys = input.take();

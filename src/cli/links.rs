@@ -70,6 +70,11 @@ impl<P: Clone> Links<P> {
         let _ = self.send_more(number, &Request::Cut);
     }
 
+    /// Whether everything that was sent over a connection is on its way.
+    pub fn is_ready(&self, number: u64) -> bool {
+        self.all.get(&number).is_some_and(|link| link.connection.is_ready())
+    }
+
     pub fn purpose(&self, number: u64) -> Option<&P> {
         self.all.get(&number).map(|link| &link.purpose)
     }

@@ -93,9 +93,12 @@ impl Repl {
 }
 
 impl Repl {
-    /// Detaches the terminals at which nothing more will be typed, if all agents are idle. A question that nobody will answer
-    /// stays open.
+    /// Holds the lines of programs back where the queue is long, and detaches the terminals at which nothing more will be
+    /// typed, if all agents are idle. A question that nobody will answer stays open.
     pub(super) fn leave_when_idle(&mut self) {
+        for terminal in self.terminals.iter_mut() {
+            terminal.hold_lines(self.core.agent(terminal.focus).map_or(0, |agent| agent.queue.len()));
+        }
         let through: Vec<TerminalId> = self
             .terminals
             .ids()

@@ -44,6 +44,9 @@ pub struct TerminalMode {
     pub is_scripted: bool,
 }
 
+/// Lines of a program that wait in the queue of an agent; the others wait at the terminal.
+const MOST_QUEUED_LINES: usize = 64;
+
 /// A request to the owner of an attached terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminalRequest {
@@ -75,6 +78,8 @@ pub struct Terminal {
     is_gone: bool,
     /// Nothing more will be typed here.
     has_ended: bool,
+    /// Lines of a program wait for room in the queue of the agent.
+    is_held: bool,
     is_detached: bool,
     /// The choices of conversations that begin here.
     pub(super) begins_with: Choices,
@@ -175,6 +180,7 @@ impl Terminal {
             requests: Vec::new(),
             is_gone: false,
             has_ended: false,
+            is_held: false,
             is_detached: false,
             begins_with: Choices::default(),
             begun: Vec::new(),
@@ -327,9 +333,14 @@ impl Terminal {
         self.has_ended = true;
     }
 
+    /// Lines of a program wait while so many wait in the queue of the agent shown.
+    pub(in crate::repl) fn hold_lines(&mut self, queued: usize) {
+        self.is_held = self.mode.is_scripted && queued >= MOST_QUEUED_LINES;
+    }
+
     /// Whether everything that was typed here is done and everything drawn is sent, and nothing more will be typed.
     pub(in crate::repl) fn is_through(&self) -> bool {
-        self.has_ended && !self.has_leftover() && self.input.acts.is_empty() && !self.has_output()
+        self.has_ended && !self.is_held && !self.has_leftover() && self.input.acts.is_empty() && !self.has_output()
     }
 
     /// Whether the terminal of this process has hung up.
@@ -339,7 +350,7 @@ impl Terminal {
 
     /// The next key, unless the limit of this turn is reached.
     pub(in crate::repl) fn next_key(&mut self) -> Option<Key> {
-        let may_read = !self.is_detached && self.edited.is_none() && !self.is_waiting_for_search();
+        let may_read = !self.is_detached && !self.is_held && self.edited.is_none() && !self.is_waiting_for_search();
         if may_read { self.keyboard.next_key() } else { None }
     }
 
@@ -379,6 +390,7 @@ impl Terminal {
     /// Whether there is something to read without waiting: bytes, decoded keys, or a hang-up.
     pub(in crate::repl) fn has_input(&self) -> bool {
         !self.is_detached
+            && !self.is_held
             && self.edited.is_none()
             && !self.is_waiting_for_search()
             && (self.is_gone || self.keyboard.has_input() || self.device.waiting_bytes() > 0)
