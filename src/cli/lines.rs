@@ -19,7 +19,7 @@ use crate::domain::choices::{Opening, Opens};
 use crate::domain::config::Config;
 use crate::domain::display::Abilities;
 use crate::domain::wire::{Request, Response, TerminalFacts};
-use crate::reactor::{Signal, Signals};
+use crate::reactor::Signals;
 use crate::repl::Turn;
 
 /// Bytes of keys in one request.
@@ -153,12 +153,7 @@ impl Lines {
         let mut ending = None;
         for &fd in ready {
             if fd == self.signals.fd() {
-                let number = |signal| match signal {
-                    Signal::Terminate(number) => Some(number),
-                    Signal::Hangup => Some(rustix::process::Signal::HUP.as_raw()),
-                    _ => None,
-                };
-                ending = ending.or(self.signals.take().into_iter().find_map(number));
+                ending = ending.or(self.signals.take_ending());
             } else {
                 self.streams.on_ready(fd);
             }

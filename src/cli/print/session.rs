@@ -12,7 +12,7 @@ use crate::cli::code;
 use crate::cli::host::Host;
 use crate::cli::stdio::input::{InputLine, InputLines};
 use crate::cli::stdio::streams::LAST_OUTPUT_TIMEOUT;
-use crate::reactor::{Signal, Signals};
+use crate::reactor::Signals;
 use crate::repl::Turn;
 
 /// No further line is read while this many turns wait.
@@ -122,12 +122,7 @@ impl Run {
         let mut signal = None;
         for &fd in ready {
             if fd == self.signals.fd() {
-                let number = |signal| match signal {
-                    Signal::Terminate(number) => Some(number),
-                    Signal::Hangup => Some(rustix::process::Signal::HUP.as_raw()),
-                    _ => None,
-                };
-                signal = signal.or(self.signals.take().into_iter().find_map(number));
+                signal = signal.or(self.signals.take_ending());
                 self.host.watch(fd, true, false)?;
             } else if self.lines.as_ref().is_some_and(|lines| lines.input.watched() == Some(fd)) {
                 self.read_lines()?;
