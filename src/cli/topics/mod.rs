@@ -79,7 +79,9 @@ pub fn help(path: &[String]) -> Result<String> {
         [name] if name == "topics" => return Ok(list()),
         [name] => {
             if let Some(topic) = find(name) {
-                return Ok(topic.text());
+                let is_subcommand = help::command().find_subcommand(name).is_some();
+                let more = format!("\nThe options of the subcommand: polylogue {name} --help\n");
+                return Ok(topic.text() + if is_subcommand { &more } else { "" });
             }
         }
         _ => {}
@@ -109,6 +111,13 @@ fn list() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_topic_with_the_name_of_a_subcommand_says_where_its_options_are() {
+        let help_of = |name: &str| help(&[name.to_owned()]).unwrap();
+        assert!(help_of("review").ends_with("The options of the subcommand: polylogue review --help\n"));
+        assert!(!help_of("approval").contains("subcommand: "));
+    }
 
     #[test]
     fn every_topic_fits_a_terminal_of_eighty_columns() {

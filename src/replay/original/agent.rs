@@ -34,6 +34,8 @@ impl State {
 pub struct Agent {
     pub name: String,
     pub state: State,
+    /// What is typed while it is on the screen.
+    pub input_buffer: String,
     /// The reply, as far as it has arrived.
     pub assistant_response: String,
     /// The arguments of the call that the model asked for.

@@ -212,8 +212,26 @@ impl Loop {
         Ok((0..self.agents.len()).filter(|at| is_ready(at) && !self.unread.contains(at)).collect())
     }
 
+    /// Bytes as a terminal sends them, one after the other. What follows an escape is no text.
     fn handle_input(&mut self, input: &Input) {
-        let Some(line) = &input.line else { return };
+        let typed = input.line.as_ref().map(|line| format!("{line}\r")).or_else(|| input.keys.clone());
+        for key in typed.unwrap_or_default().chars() {
+            let buffer = &mut self.agents[self.current].input_buffer;
+            match key {
+                '\r' => {
+                    let line = std::mem::take(buffer);
+                    self.handle_newline(&line);
+                }
+                '\u{7f}' => drop(buffer.pop()),
+                '\u{1b}' => return,
+                key if key.is_control() => {}
+                key => buffer.push(key),
+            }
+        }
+    }
+
+    fn handle_newline(&mut self, line: &str) {
+        let is_text = !line.starts_with('/') && !line.trim().is_empty();
         let named = |name: &str| self.agents.iter().position(|agent| agent.name == name);
         match line.strip_prefix(SWITCH).map(named) {
             Some(Some(at)) => {
@@ -221,7 +239,7 @@ impl Loop {
                 self.write_focus();
             }
             // The input is hidden while an agent works.
-            None if !line.starts_with('/') && self.agents[self.current].state == State::Idle => {
+            None if is_text && self.agents[self.current].state == State::Idle => {
                 self.write_of(self.current, TraceLine { change: Some("submit".into()), ..TraceLine::of("change") });
                 self.agents[self.current].ask(line);
                 self.submit(self.current);
