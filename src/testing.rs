@@ -52,7 +52,7 @@ pub use crate::domain::stream::{Finish, Piece, StreamEvent};
 pub use crate::domain::tool::{ToolCall, ToolDeclaration};
 pub use crate::domain::trace::TraceLine;
 pub use crate::repl::{Device, Probe, RemoteTerminal, Terminal, TerminalMode, TerminalRequest, Timeout, WakeReason};
-pub use crate::replay::Scenario;
+pub use crate::replay::{Scenario, Stage};
 #[cfg(feature = "coordinator")]
 pub use crate::store::RunRow;
 pub use crate::store::{Forked, NewAgent, QueueId, QueuedRow};

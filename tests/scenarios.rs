@@ -128,7 +128,7 @@ fn a_scenario_that_is_none_is_refused_with_file_line_and_key() {
         ("agents = ", "agnets = ", "it.toml:3: unknown field `agnets`"),
         ("at = 50", "at = \"soon\"", "it.toml:11: at: invalid type: string"),
         ("at = 50", "at = ", "it.toml:11: "),
-        ("line = \"/switch scout\"", "", "it.toml:11: input: exactly one of line, keys and size"),
+        ("line = \"/switch scout\"", "", "it.toml:11: input: exactly one of line, keys, size and leave"),
         ("agent = \"scout\"", "agent = \"scuot\"", "agent: unknown agent \"scuot\""),
         ("fault = \"wrong-usage\"", "fault = \"wrong-all\"", "it.toml:2: fault: unknown variant `wrong-all`"),
         ("agents = [\"main\", \"scout\"]", "agents = []", "it.toml:3: agents: at least one name"),
@@ -214,7 +214,7 @@ replies = ["done"]
 }
 
 /// What was delivered to each agent, with times and sizes.
-fn delivered(trace: &str) -> Vec<(u64, String, String, u64)> {
+pub(crate) fn delivered(trace: &str) -> Vec<(u64, String, String, u64)> {
     let mut names = BTreeMap::new();
     let mut delivered = Vec::new();
     for line in trace.lines().map(|line| TraceLine::parse(line).expect(line)) {
@@ -244,12 +244,12 @@ fn record(directory: &Path, records_texts: bool) {
     };
     app.enter("/fork --name scout");
     app.enter("/switch 0");
-    app.say(0, "%slow 100\nsecret words of main");
+    app.enter("\x1b[200~%slow 100\nsecret words of main\x1b[201~");
     pass(&mut app, 150);
     app.enter("/switch scout");
-    app.say(1, "%slow 70\nother secret words");
+    app.enter("\x1b[200~%slow 70\nother secret words\x1b[201~");
     pass(&mut app, 1_000);
-    app.say(1, "%tool read_file {\"path\":\"notes\"}\n%next\n%slow 50\ndone");
+    app.enter("\x1b[200~%tool read_file {\"path\":\"notes\"}\n%next\n%slow 50\ndone\x1b[201~");
     app.turn_until("the result", |app| !app.tool_results(1).is_empty());
     pass(&mut app, 500);
     assert!(app.repl.roster().busy().is_empty());
@@ -274,7 +274,7 @@ fn a_session_is_recorded_with_its_texts_if_asked() {
     let home = Home::new();
     record(home.directory.path(), true);
     let scenario = std::fs::read_to_string(home.directory.path().join("it.toml")).expect("a record");
-    assert!(scenario.contains("secret notes") && scenario.contains("%slow 100 secret words of main"), "{scenario}");
+    assert!(scenario.contains("secret notes") && scenario.contains("%slow 100\\nsecret words of main"), "{scenario}");
     let again = Home::new().run(&["--record", home.directory.path().join("it.toml").to_str().expect("UTF-8"), "hello"]);
     assert!(again.code != 0, "a record is never written over: {again:?}");
 }

@@ -17,7 +17,7 @@ use crate::domain::flow::{AgentOutcome, ToolRequest};
 use crate::domain::message::Body;
 use crate::domain::rule::Grant;
 use crate::domain::stream::{Piece, StreamEvent, Usage};
-use crate::domain::tool::ToolResult;
+use crate::domain::tool::{ToolCall, ToolResult};
 use crate::net::Network;
 
 /// Wakes the event loop from any thread.
@@ -132,6 +132,13 @@ pub struct Outbox {
 #[derive(Debug)]
 pub enum RecordedEvent {
     Stream(StreamEvent),
+    /// The request has failed, with this status of HTTP if there was a response.
+    Failed {
+        status: Option<u16>,
+        error: Error,
+    },
+    /// A tool thread carries out this call, with the arguments as the tool understands them.
+    ToolStarted(ToolCall),
     /// A tool thread has ended.
     Tool(ToolResult),
 }

@@ -204,7 +204,8 @@ impl Agent {
         self.exchange.overdue_at = Some(context.now + context.settings.reply_timeout);
         let opened = self.open(context).and_then(|request| self.sign(request, context.unix_ms));
         match opened {
-            Ok(ProviderRequest::Http(request)) => {
+            Ok(ProviderRequest::Http(mut request)) => {
+                context.network.name_sender(&mut request.headers, self.identity.ordinal);
                 self.exchange.wait = Wait::Transfer;
                 if let Err(error) = self.connection.start(&request, context.network, context.now) {
                     self.fail(error, context);

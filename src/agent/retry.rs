@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::agent::exchange::Wait;
-use crate::agent::{Agent, Context, Effect, Role};
+use crate::agent::{Agent, Context, Effect, RecordedEvent, Role};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::domain::chunk::{Chunk, REPLY_INCOMPLETE};
@@ -37,6 +37,8 @@ impl Agent {
         let is_key_refused = self.is_key_refused(&error);
         let key = self.exchange.key.as_ref().map(|key| &key.secret);
         error.message = credentials::redact(&error.message, self.request_endpoint(), key);
+        let status = self.exchange.status;
+        context.outbox.record_event(self.id(), || RecordedEvent::Failed { status, error: error.clone() });
         self.stop_transfer(context);
         let mut spent = Vec::new();
         self.count(&mut spent);

@@ -20,9 +20,12 @@ mod restored;
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::agent::{Agent, Context, Effect, RecordedEvent, State, UNFINISHED};
 use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
+use crate::base::id::AgentId;
 use crate::domain::approval::Policy;
 use crate::domain::call_title::{short_title, title_of};
 use crate::domain::chunk::Chunk;
@@ -320,6 +323,11 @@ fn unrunnable(call: &Call) -> Vec<Chunk> {
     shown.into_iter().chain([Chunk::ToolResult(result.clone())]).collect()
 }
 
+fn record_start(call: &ToolCall, arguments: &Value, agent: AgentId, context: &mut Context) {
+    let started = || RecordedEvent::ToolStarted(ToolCall { arguments: arguments.to_string(), ..call.clone() });
+    context.outbox.record_event(agent, started);
+}
+
 fn failure_result(call: &ToolCall, message: &str) -> ToolResult {
     ToolResult {
         call_id: call.id.clone(),
@@ -463,6 +471,9 @@ impl Agent {
         }
         let wake = context.wake.clone();
         let started = Running::start(spec, call.call.clone(), (**prepared).clone(), environment, wake);
+        if started.is_ok() {
+            record_start(&call.call, &prepared.arguments, self.identity.id, context);
+        }
         call.progress = match started {
             Ok(running) => Progress::Running(running, context.now),
             Err(error) => {
@@ -475,9 +486,11 @@ impl Agent {
 
     /// Starts a command in the background, and answers its call.
     fn answer_started(&mut self, at: usize, call: ToolCall, prepared: Prepared, context: &mut Context) {
+        record_start(&call, &prepared.arguments, self.identity.id, context);
         let started = self.start_in_background(call.clone(), prepared, context);
         let is_error = started.is_err();
         let mut result = ToolResult { is_error, ..failure_result(&call, &started.unwrap_or_else(|message| message)) };
+        context.outbox.record_event(self.identity.id, || RecordedEvent::Tool(result.clone()));
         if self.work.calls[at].is_edited {
             questions::add_edit(&mut result, &call);
         }
@@ -580,6 +593,7 @@ impl Agent {
             let changed = running.take_changed().map(Effect::FilesChanged);
             changed.into_iter().for_each(|effect| context.outbox.push(self.identity.id, effect));
             let mut result = ToolResult { duration: context.now - since, ..running.collect() };
+            context.outbox.record_event(self.identity.id, || RecordedEvent::Tool(result.clone()));
             if call.is_edited {
                 questions::add_edit(&mut result, &call.call);
             }
@@ -593,7 +607,6 @@ impl Agent {
         self.work.has_slot |= is_any;
         for (at, result) in results {
             context.outbox.trace_event(self.identity.id, "tool_result", result.content.len());
-            context.outbox.record_event(self.identity.id, || RecordedEvent::Tool(result.clone()));
             self.conclude(at, result, context);
         }
         warnings.into_iter().for_each(|warning| self.emit(&Chunk::Note(warning)));

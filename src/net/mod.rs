@@ -35,7 +35,7 @@ pub use connection::Connection;
 pub use download::{Download, Page, Route};
 pub use fetch::{Fetch, Fetched, fetch};
 pub use lookup::Lookup;
-pub use network::Network;
+pub use network::{AGENT_HEADER, Network};
 
 /// Whether the bundled libcurl was compiled to use `poll`, as `.cargo/config.toml` sets it. Without it no descriptor of
 /// 1024 or more can connect.

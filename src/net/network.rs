@@ -23,6 +23,9 @@ const CACHED: Duration = Duration::from_secs(60);
 /// How long a failed look-up is cached: just long enough for all requests that wait for it.
 const MISSING: Duration = Duration::from_millis(500);
 
+/// The number of the agent that asks, in the order of creation from 0; only in a replay.
+pub const AGENT_HEADER: &str = "x-agent";
+
 #[derive(Default)]
 pub struct Network {
     trust: OnceCell<Trust>,
@@ -37,6 +40,13 @@ impl Network {
     /// Sends all requests to this Unix socket, if there is one, and none to a proxy.
     pub fn through(socket: Option<PathBuf>) -> Self {
         Self { socket, ..Self::default() }
+    }
+
+    /// In a replay, tells the scripted provider which agent asks: several agents may have one model.
+    pub fn name_sender(&self, headers: &mut Vec<(String, String)>, number: i64) {
+        if self.socket.is_some() {
+            headers.push((AGENT_HEADER.into(), number.to_string()));
+        }
     }
 
     pub(super) fn apply(&self, easy: &mut Easy2<Inbox>, url: &str, now: Moment) -> Result<(), curl::Error> {

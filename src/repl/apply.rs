@@ -62,9 +62,7 @@ impl Repl {
 
     /// Applies a change to one agent; the effects that follow from it stay in the outbox.
     pub(super) fn carry_out(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
-        let terminal = origin.terminal().and_then(|id| self.terminals.get(id));
-        let is_shown = terminal.is_none_or(|terminal| terminal.focus == agent_id);
-        self.trace.change(origin, (agent_id, is_shown), &change);
+        self.trace.change(origin, agent_id, &change);
         check_permission(&self.core, &self.terminals, origin, &change)?;
         let is_name = matches!(change, Change::Setting(Setting::Name(_)));
         self.make(origin, agent_id, change)?;

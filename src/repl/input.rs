@@ -18,6 +18,11 @@ impl Repl {
                 return Ok(Turn::Exit);
             }
             self.terminals.read_remote(&self.core, id)?;
+            if self.trace.is_recording()
+                && let Some(typed) = self.terminals.take_typed(&self.core, id)
+            {
+                self.trace.typed(&typed);
+            }
             while let Some((agent, act)) = self.terminals.next_act(&mut self.core, id) {
                 self.trace.keys(id, agent, self.terminals.take_handled_keys(id));
                 if self.perform(id, agent, act)? == Turn::Exit {

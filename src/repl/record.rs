@@ -1,45 +1,69 @@
-//! Records a session as a scenario for `polylogue replay`: the requests, the replies of the provider and the tools,
-//! with their times. Texts are replaced by filler of the same length unless the person wants to keep them.
+//! Records a session as a scenario for `polylogue replay`: what was typed, the replies and failures of the provider, and
+//! the results of tools, with their times. What was typed is recorded as the bytes of the terminal, because only they
+//! mean the same again. Texts are replaced by filler of the same length unless the person wants to keep them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+mod filler;
+mod reply;
+
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write as _};
 
 use crate::agent::{Agent, RecordedEvent};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Error, Result};
-use crate::base::id::AgentId;
-use crate::domain::change::Change;
+use crate::base::id::{AgentId, TerminalId};
 use crate::domain::config::Config;
 use crate::domain::flow::Origin;
-use crate::domain::stream::{Finish, StreamEvent};
-use crate::domain::tool::ToolCall;
+use crate::domain::tool::{ToolCall, ToolResult};
 use crate::repl::event::Event;
+use filler::{Filler, fill, redacted};
+use reply::Reply;
+
+/// A recorded scenario ends where the session did, and no later than after a year.
+const LONGEST_MS: u128 = 365 * 24 * 60 * 60 * 1000;
+/// The most characters of the arguments by which a call is recognized.
+const MAX_ARGUMENTS: usize = 200;
 
 /// Writes the scenario, if one was asked for.
 #[derive(Default)]
 pub struct Record(Option<Writer>);
 
+/// What a terminal has received.
+pub struct TypedInput {
+    pub terminal: TerminalId,
+    pub bytes: Vec<u8>,
+    /// Columns and rows of the terminal.
+    pub size: (u16, u16),
+    pub kind: TypedKind,
+}
+
+/// What letters are where they are typed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TypedKind {
+    Text,
+    /// Keys of a view, or answers.
+    Keys,
+    /// Perhaps a key of a provider, which is never recorded.
+    Secret,
+}
+
 struct Writer {
     file: File,
     clock: Clock,
     start: Moment,
-    has_texts: bool,
-    /// The names of agents in the scenario.
-    names: BTreeMap<AgentId, String>,
-    used: BTreeSet<String>,
+    /// The keys of the whole file, until they are written.
+    head: Option<String>,
+    /// `None`: texts are kept.
+    filler: Option<Filler>,
+    /// The terminal that is recorded, and its size.
+    terminal: Option<(TerminalId, (u16, u16))>,
+    /// The names of agents in the scenario, with their numbers in the order of creation.
+    names: BTreeMap<AgentId, (usize, String)>,
     replies: BTreeMap<AgentId, Reply>,
-    /// The prompt of a fork that was asked for and has no child yet.
-    fork_prompt: Option<String>,
+    /// The calls that tools are carrying out, with the moment of their start.
+    calls: BTreeMap<(AgentId, String), (Moment, ToolCall)>,
     error: Option<io::Error>,
-}
-
-/// A reply that is being received.
-struct Reply {
-    sent: Moment,
-    steps: Vec<String>,
-    calls: Vec<ToolCall>,
 }
 
 impl Record {
@@ -52,73 +76,90 @@ impl Record {
             file,
             clock: clock.clone(),
             start: clock.now(),
-            has_texts: config.records_texts,
+            head: None,
+            filler: (!config.records_texts).then(Filler::default),
+            terminal: None,
             names: BTreeMap::new(),
-            used: BTreeSet::new(),
             replies: BTreeMap::new(),
-            fork_prompt: None,
+            calls: BTreeMap::new(),
             error: None,
         };
-        let names: Vec<String> =
-            agents.map(|agent| toml_string(&writer.add(agent.id(), &agent.identity.label()))).collect();
-        let about = "about = \"A recorded session\"\napproval = \"yolo\"";
-        writer.write(&format!("{about}\nagents = [{}]\n", names.join(", ")));
+        agents.for_each(|agent| writer.add(agent.id(), &agent.identity.label()));
+        let retries = config.settings.retry.retries.map(|most| format!("retries = {most}\n")).unwrap_or_default();
+        let (about, approval) = ("about = \"A recorded session\"", config.policy.name());
+        writer.head = Some(format!("{about}\napproval = \"{approval}\"\n{retries}end = {LONGEST_MS}\n"));
         Ok(Self(Some(writer)))
     }
 
-    /// A change is about to be made to an agent, perhaps one that its terminal does not show.
-    pub fn change(&mut self, origin: Origin, (agent, is_shown): (AgentId, bool), change: &Change) {
-        let Some(writer) = self.0.as_mut().filter(|_| origin.terminal().is_some()) else { return };
-        match change {
-            Change::Submit(text) => writer.line(&writer.line_or_filler(text)),
-            Change::Tell { to, text } => {
-                writer.line(&format!("/tell {} {}", writer.name(*to), writer.line_or_filler(text)))
-            }
-            Change::Switch(to) => writer.line(&format!("/switch {}", writer.name(*to))),
-            Change::Interrupt if !is_shown => writer.line(&format!("/interrupt {}", writer.name(agent))),
-            Change::Interrupt => writer.input("keys = \"\\u001b\""),
-            Change::Fork(fork) if fork.place.is_none() => {
-                writer.fork_prompt = Some(fork.prompt.clone().unwrap_or_default())
-            }
-            // A replay asks nothing.
-            Change::Answer { .. } | Change::Show(_) => {}
-            change => writer.write(&format!("\n# at {}: {} is not replayed\n", writer.now_ms(), change.name())),
+    pub const fn is_open(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// A terminal is about to handle its input.
+    pub fn input(&mut self, input: &TypedInput) {
+        let Some(writer) = &mut self.0 else { return };
+        let (terminal, size) = *writer.terminal.get_or_insert((input.terminal, input.size));
+        if terminal != input.terminal {
+            return writer.not_replayed("what another terminal sent", input.bytes.is_empty());
         }
+        if size != input.size {
+            writer.terminal = Some((terminal, input.size));
+            let now = writer.now_ms();
+            writer.input(now, &format!("size = [{}, {}]", input.size.0, input.size.1));
+        }
+        writer.typed(input);
+    }
+
+    /// A change that was not typed at a terminal is about to be made.
+    pub fn change(&mut self, origin: Origin, name: &str) {
+        let Some(writer) = &mut self.0 else { return };
+        writer.not_replayed(name, !matches!(origin, Origin::Client(_) | Origin::Library));
     }
 
     pub fn event(&mut self, event: &Event, label: &impl Fn(AgentId) -> String) {
         let Some(writer) = &mut self.0 else { return };
         match event {
-            Event::Spawned { child, origin, .. } => {
-                let name = writer.add(*child, &label(*child));
-                if let Some(prompt) = writer.fork_prompt.take().filter(|_| origin.terminal().is_some()) {
-                    let prompt =
-                        if prompt.is_empty() { prompt } else { format!("\"{}\" ", writer.line_or_filler(&prompt)) };
-                    writer.line(&format!("/fork {prompt}--name {name} --model scripted/{name}"));
-                }
-            }
+            Event::Spawned { child, .. } => writer.add(*child, &label(*child)),
             Event::RequestSent { agent } => {
-                writer.end_reply(*agent, "cut = true");
-                let reply = Reply { sent: writer.clock.now(), steps: Vec::new(), calls: Vec::new() };
-                writer.replies.insert(*agent, reply);
+                writer.end(*agent);
+                writer.replies.insert(*agent, Reply::new(writer.clock.now()));
             }
-            Event::Interrupted { agent, .. } => writer.end_reply(*agent, ""),
+            Event::Interrupted { agent, .. } => writer.end_reply(*agent),
+            Event::Removed { agent, .. } => writer.end(*agent),
             _ => {}
         }
     }
 
     pub fn on_delivered(&mut self, events: Vec<(AgentId, RecordedEvent)>) {
         let Some(writer) = &mut self.0 else { return };
+        let (now, has_texts) = (writer.clock.now(), writer.filler.is_none());
         for (agent, event) in events {
             match event {
-                RecordedEvent::Stream(event) => writer.stream_event(agent, event),
-                RecordedEvent::Tool(result) => {
-                    let (name, after) = (toml_string(&result.name), result.duration.as_millis());
-                    let text = toml_string(&writer.line_or_filler(&result.content));
-                    let fails = if result.is_error { "fails = true\n" } else { "" };
-                    writer.write(&format!("\n[[tool]]\ntool = {name}\nafter = {after}\nresult = {text}\n{fails}"));
+                RecordedEvent::Stream(event) => {
+                    let reply = writer.replies.get_mut(&agent);
+                    if reply.is_some_and(|reply| reply.add(event, now, has_texts)) {
+                        writer.end_reply(agent);
+                    }
                 }
+                RecordedEvent::Failed { status, error } => {
+                    if let Some(reply) = writer.replies.get_mut(&agent) {
+                        reply.fail(status, &error, now, has_texts);
+                    }
+                    writer.end_reply(agent);
+                }
+                RecordedEvent::ToolStarted(call) => {
+                    writer.calls.insert((agent, call.id.clone()), (now, call));
+                }
+                RecordedEvent::Tool(result) => writer.end_call(agent, &result),
             }
+        }
+    }
+
+    /// An agent has another name. Later names are typed again.
+    pub fn rename(&mut self, agent: AgentId, label: &str) {
+        let writer = self.0.as_mut().filter(|writer| writer.head.is_some());
+        if let Some((_, name)) = writer.and_then(|writer| writer.names.get_mut(&agent)) {
+            label.clone_into(name);
         }
     }
 
@@ -133,17 +174,15 @@ impl Record {
 }
 
 impl Writer {
-    fn add(&mut self, agent: AgentId, label: &str) -> String {
-        let mut name = label.replace(' ', "-");
-        while !self.used.insert(name.clone()) {
+    fn add(&mut self, agent: AgentId, label: &str) {
+        let number = self.names.len();
+        let is_used = |name: &str| self.names.values().any(|(_, used)| used == name);
+        let mut name = label.to_owned();
+        while is_used(&name) {
             name.push('+');
         }
-        self.names.insert(agent, name.clone());
-        name
-    }
-
-    fn name(&self, agent: AgentId) -> String {
-        self.names.get(&agent).cloned().unwrap_or_default()
+        // An agent that was archived is not new when it comes back.
+        self.names.entry(agent).or_insert((number, name));
     }
 
     fn now_ms(&self) -> u128 {
@@ -151,99 +190,100 @@ impl Writer {
     }
 
     fn write(&mut self, text: &str) {
-        if let Err(error) = self.file.write_all(text.as_bytes()) {
+        let head = self.head.take().map(|head| head + &self.known_at_start()).unwrap_or_default();
+        if let Err(error) = self.file.write_all((head + text).as_bytes()) {
             self.error.get_or_insert(error);
         }
     }
 
-    fn input(&mut self, what: &str) {
-        self.write(&format!("\n[[input]]\nat = {}\n{what}\n", self.now_ms()));
+    /// The agents that were there before anything was typed, and the size of the terminal.
+    fn known_at_start(&self) -> String {
+        let mut names: Vec<&(usize, String)> = self.names.values().collect();
+        names.sort();
+        let names: Vec<String> = names.into_iter().map(|(_, name)| toml_string(name)).collect();
+        let size = self.terminal.map(|(_, (columns, rows))| format!("size = [{columns}, {rows}]\n"));
+        format!("agents = [{}]\n{}", names.join(", "), size.unwrap_or_default())
     }
 
-    fn line(&mut self, line: &str) {
-        self.input(&format!("line = {}", toml_string(line)));
+    fn not_replayed(&mut self, what: &str, is_nothing: bool) {
+        if !is_nothing {
+            self.write(&format!("\n# at {}: {what} is not replayed\n", self.now_ms()));
+        }
     }
 
-    /// The text in one line, or filler in its place.
-    fn line_or_filler(&self, text: &str) -> String {
-        let letter = |c: char| match c {
-            '\n' | '\r' | '\t' => ' ',
-            c if self.has_texts || c == ' ' => c,
-            _ => 'x',
+    fn input(&mut self, at: u128, what: &str) {
+        self.write(&format!("\n[[input]]\nat = {at}\n{what}\n"));
+    }
+
+    fn typed(&mut self, input: &TypedInput) {
+        if input.bytes.is_empty() {
+            return;
+        }
+        let now = self.now_ms();
+        let typed = String::from_utf8_lossy(&input.bytes).into_owned();
+        let is_name = |word: &str| self.names.values().any(|(_, name)| name == word);
+        let pieces = match &mut self.filler {
+            None if input.kind == TypedKind::Secret => Filler::default().feed(now, &typed, input.kind, &is_name),
+            None => vec![(now, typed)],
+            Some(filler) => filler.feed(now, &typed, input.kind, &is_name),
         };
-        let filled: String = text.chars().map(letter).collect();
-        // At the beginning of a line these would be commands.
-        if filled.starts_with(['/', '!', '#', '?']) { format!(" {filled}") } else { filled }
-    }
-
-    fn stream_event(&mut self, agent: AgentId, event: StreamEvent) {
-        match event {
-            StreamEvent::Text(text) => {
-                self.step(agent, &format!("text = {}", toml_string(&self.text_or_filler(&text))))
-            }
-            StreamEvent::Thinking(text) => {
-                self.step(agent, &format!("think = {}", toml_string(&self.text_or_filler(&text))))
-            }
-            StreamEvent::ToolCall { index, name, arguments, id } => {
-                let Some(reply) = self.replies.get_mut(&agent) else { return };
-                if reply.calls.len() <= index {
-                    reply.calls.push(ToolCall { id, name, arguments });
-                } else {
-                    reply.calls[index].arguments += &arguments;
-                }
-            }
-            StreamEvent::Usage(usage) => self.step(agent, &format!("usage = [{}, {}]", usage.input, usage.output)),
-            StreamEvent::Finish(finish) => self.finish(agent, finish),
-            StreamEvent::Error(_) => self.end_reply(agent, "cut = true"),
-            StreamEvent::Done => self.end_reply(agent, ""),
-            StreamEvent::Signature(_) => {}
+        for (at, piece) in pieces {
+            let line = piece.strip_suffix('\r').filter(|line| !line.contains(char::is_control));
+            let what = match line {
+                Some(line) => format!("line = {}", toml_string(line)),
+                None => format!("keys = {}", toml_string(&piece)),
+            };
+            self.input(at, &what);
         }
     }
 
-    /// A part of a reply, with its line breaks.
-    fn text_or_filler(&self, text: &str) -> String {
-        if self.has_texts { text.to_owned() } else { self.line_or_filler(text) }
-    }
-
-    fn finish(&mut self, agent: AgentId, finish: Finish) {
-        let calls = self.replies.get_mut(&agent).map(|reply| std::mem::take(&mut reply.calls)).unwrap_or_default();
-        for call in calls {
-            let arguments = if self.has_texts { call.arguments } else { redacted(&call.arguments) };
-            let (tool, arguments) = (toml_string(&call.name), toml_string(&arguments));
-            self.step(agent, &format!("call = {{ tool = {tool}, arguments = {arguments} }}"));
-        }
-        let reason = match finish {
-            Finish::Stop => "stop",
-            Finish::ToolCalls => "tool_calls",
-            Finish::Length => "length",
-            Finish::ContentFilter => "content_filter",
-        };
-        self.step(agent, &format!("finish = \"{reason}\""));
-    }
-
-    fn step(&mut self, agent: AgentId, what: &str) {
-        let now = self.clock.now();
-        if let Some(reply) = self.replies.get_mut(&agent) {
-            let after = (now - reply.sent).as_millis();
-            reply.steps.push(format!("  {{ after = {after}, {what} }},\n"));
+    /// The reply and the calls of an agent get no further.
+    fn end(&mut self, agent: AgentId) {
+        self.end_reply(agent);
+        let cut = self.calls.extract_if(.., |(of, _), _| *of == agent).collect::<Vec<_>>();
+        for (_, (_, call)) in cut {
+            self.write_tool(&call, LONGEST_MS, "", false);
         }
     }
 
-    /// Writes the reply of an agent that is being received, if any, with a last step.
-    fn end_reply(&mut self, agent: AgentId, last: &str) {
-        if !last.is_empty() {
-            self.step(agent, last);
-        }
+    /// Writes the reply of an agent that is being received, if any, as far as it came.
+    fn end_reply(&mut self, agent: AgentId) {
         let Some(reply) = self.replies.remove(&agent) else { return };
-        // Everything after the end of a reply is sent before it.
-        let (ends, others): (Vec<String>, Vec<String>) = reply
-            .steps
-            .into_iter()
-            .partition(|step| step.split_once(", ").is_some_and(|(_, what)| what.starts_with("finish = ")));
-        let mut text = format!("\n[[reply]]\nagent = {}\nsteps = [\n", toml_string(&self.name(agent)));
-        // Writing into a `String` cannot fail.
-        let _ = writeln!(text, "{}{}]", others.concat(), ends.concat());
+        let known = self.names.get(&agent);
+        // Work for an agent, such as a title, is asked for with the model of that agent.
+        let of_first = self.names.values().find(|(number, _)| *number == 0);
+        let Some((number, name)) = known.or(of_first) else { return };
+        let number = if known.is_some() { format!("number = {number}\n") } else { String::new() };
+        let text = format!("\n[[reply]]\nagent = {}\n{number}{}", toml_string(name), reply.text());
         self.write(&text);
+    }
+
+    fn end_call(&mut self, agent: AgentId, result: &ToolResult) {
+        let Some((start, call)) = self.calls.remove(&(agent, result.call_id.clone())) else { return };
+        let after = (self.clock.now() - start).as_millis();
+        self.write_tool(&call, after, &result.content, result.is_error);
+    }
+
+    fn write_tool(&mut self, call: &ToolCall, after: u128, result: &str, fails: bool) {
+        let has_texts = self.filler.is_none();
+        let arguments = if has_texts { call.arguments.clone() } else { redacted(&call.arguments) };
+        let with: String = arguments.chars().take(MAX_ARGUMENTS).collect();
+        let result = if has_texts { result.to_owned() } else { fill(result) };
+        let (name, with, result) = (toml_string(&call.name), toml_string(&with), toml_string(&result));
+        let fails = if fails { "fails = true\n" } else { "" };
+        self.write(&format!("\n[[tool]]\ntool = {name}\nwith = {with}\nafter = {after}\nresult = {result}\n{fails}"));
+    }
+}
+
+impl Drop for Writer {
+    /// Writes what has not ended, and the end of the session.
+    fn drop(&mut self) {
+        let agents: Vec<AgentId> = self.names.keys().copied().collect();
+        agents.into_iter().for_each(|agent| self.end(agent));
+        let rest = self.filler.as_mut().map(Filler::take_held).unwrap_or_default();
+        rest.into_iter().for_each(|(at, piece)| self.input(at, &format!("keys = {}", toml_string(&piece))));
+        let now = self.now_ms();
+        self.input(now, "leave = true");
     }
 }
 
@@ -251,19 +291,4 @@ impl Writer {
 fn toml_string(text: &str) -> String {
     // JSON escapes as TOML does, but for DEL.
     serde_json::Value::from(text).to_string().replace('\x7f', "\\u007f")
-}
-
-/// The arguments of a call with filler in place of its texts.
-fn redacted(arguments: &str) -> String {
-    fn fill(value: &mut serde_json::Value) {
-        match value {
-            serde_json::Value::String(text) => *text = "x".repeat(text.chars().count()),
-            serde_json::Value::Array(items) => items.iter_mut().for_each(fill),
-            serde_json::Value::Object(fields) => fields.values_mut().for_each(fill),
-            _ => {}
-        }
-    }
-    let mut value = serde_json::from_str(arguments).unwrap_or(serde_json::Value::Null);
-    fill(&mut value);
-    value.to_string()
 }

@@ -48,6 +48,10 @@ impl Repl {
 
     /// [`Repl::open`] with a terminal that shows the root.
     pub(crate) fn open_at(mut config: Config, mut store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
+        if config.record.is_some() {
+            // What is random does not happen again in a replay.
+            config.settings.retry.jitter = 0.0;
+        }
         let reactor = Reactor::new()?;
         let wake = reactor.waker();
         store.sync_in_background(move || wake())?;

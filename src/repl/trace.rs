@@ -22,7 +22,7 @@ use crate::domain::message::Body;
 use crate::domain::trace::{Candidate, Name, SCHEMA, TraceLine, Watched};
 use crate::reactor::{Ready, Source};
 use crate::repl::event::Event;
-use crate::repl::record::Record;
+use crate::repl::record::{Record, TypedInput};
 use crate::repl::timeout::{Timeout, WakeReason};
 use crate::repl::watch::{SlowTurns, Watch};
 
@@ -149,10 +149,19 @@ impl Trace {
         writer.write_of(agent, line);
     }
 
-    /// A change is about to be made to an agent, perhaps one that its terminal does not show.
-    pub fn change(&mut self, origin: Origin, (agent, is_shown): (AgentId, bool), change: &Change) {
+    /// A change is about to be made to an agent.
+    pub fn change(&mut self, origin: Origin, agent: AgentId, change: &Change) {
         self.note_change(origin, agent, change.name());
-        self.record.change(origin, (agent, is_shown), change);
+        self.record.change(origin, change.name());
+    }
+
+    pub const fn is_recording(&self) -> bool {
+        self.record.is_open()
+    }
+
+    /// A terminal is about to handle what it has received, for the record.
+    pub fn typed(&mut self, input: &TypedInput) {
+        self.record.input(input);
     }
 
     /// A change that no replay makes again.
@@ -180,7 +189,8 @@ impl Trace {
     }
 
     /// An agent has another name.
-    pub fn write_name(&mut self, agent: AgentId, label: impl FnOnce() -> String) {
+    pub fn write_name(&mut self, agent: AgentId, label: impl Fn() -> String) {
+        self.record.rename(agent, &label());
         if let Some(writer) = &mut self.writer {
             writer.write_of(agent, TraceLine { name: Some(label().into()), ..TraceLine::of("agent") });
         }

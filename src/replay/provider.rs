@@ -4,6 +4,7 @@
 use std::io::{ErrorKind as IoKind, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use super::scenario::{Reply, Step};
 use crate::base::clock::Moment;
 use crate::base::error::Result;
+use crate::net::AGENT_HEADER;
 
 /// The longest request that is accepted.
 const LONGEST_REQUEST: usize = 64 << 20;
@@ -51,8 +53,8 @@ impl Provider {
         }
         for connection in &mut self.connections {
             has_moved |= connection.receive();
-            while let Some(request) = connection.take_request() {
-                connection.answer(&request, &mut self.replies, &mut self.unanswered, now);
+            while let Some((number, request)) = connection.take_request() {
+                connection.answer(number, &request, &mut self.replies, &mut self.unanswered, now);
                 has_moved = true;
             }
             has_moved |= connection.send_due(now);
@@ -91,24 +93,33 @@ impl Connection {
         true
     }
 
-    /// The body of the next request that is there as a whole.
-    fn take_request(&mut self) -> Option<Value> {
+    /// The body of the next request that is there as a whole, with the number of its agent.
+    fn take_request(&mut self) -> Option<(Option<i64>, Value)> {
         let head = self.received.windows(4).position(|bytes| bytes == b"\r\n\r\n")? + 4;
-        let length = content_length(&self.received[..head]).min(LONGEST_REQUEST);
+        let length = header(&self.received[..head], "content-length").unwrap_or(0).min(LONGEST_REQUEST);
         if self.received.len() < head + length {
             return None;
         }
+        let number = header(&self.received[..head], AGENT_HEADER);
         let body = self.received[head..head + length].to_vec();
         self.received.drain(..head + length);
-        Some(serde_json::from_slice(&body).unwrap_or(Value::Null))
+        Some((number, serde_json::from_slice(&body).unwrap_or(Value::Null)))
     }
 
     /// Begins the first reply for this request.
-    fn answer(&mut self, request: &Value, replies: &mut Vec<Reply>, unanswered: &mut Vec<String>, now: Moment) {
+    fn answer(
+        &mut self,
+        number: Option<i64>,
+        request: &Value,
+        replies: &mut Vec<Reply>,
+        unanswered: &mut Vec<String>,
+        now: Moment,
+    ) {
         let agent = request["model"].as_str().unwrap_or_default();
         let text = newest_text(request);
         let is_meant = |reply: &Reply| {
-            reply.agent == agent && reply.asked.as_ref().is_none_or(|asked| text.contains(asked.as_str()))
+            let is_sender = if reply.number.is_some() { reply.number == number } else { reply.agent == agent };
+            is_sender && reply.asked.as_ref().is_none_or(|asked| text.contains(asked.as_str()))
         };
         let Some(at) = replies.iter().position(is_meant) else {
             unanswered.push(format!("no reply is left for a request of {agent}, whose newest message is {text:?}"));
@@ -162,10 +173,10 @@ impl Connection {
     }
 }
 
-fn content_length(head: &[u8]) -> usize {
+fn header<T: FromStr>(head: &[u8], name: &str) -> Option<T> {
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
-    let line = head.lines().find_map(|line| line.strip_prefix("content-length:"));
-    line.and_then(|length| length.trim().parse().ok()).unwrap_or(0)
+    let value = head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value?.trim().parse().ok()
 }
 
 fn head(status: u16, retry_after: Option<u64>, length: Option<usize>) -> String {

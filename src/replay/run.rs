@@ -75,19 +75,27 @@ impl Stage {
     /// Opens the loop with the agents of a scenario. With turns, the trace contains those too, which differ between two
     /// runs.
     pub fn open(scenario: &Scenario, has_turns: bool) -> Result<Self> {
+        Self::open_recorded(scenario, has_turns, None)
+    }
+
+    /// The same, recorded with its texts in this file.
+    pub fn open_recorded(scenario: &Scenario, has_turns: bool, record: Option<PathBuf>) -> Result<Self> {
         let directory = Directory::create()?;
         let _ids = NumberedIds::begin();
         let provider = Provider::listen(&directory.0.join("provider"), scenario.replies.clone())?;
         let tools = Arc::new(Tools::new(scenario.tools.clone()));
-        let config = Config { trace_stable: !has_turns, ..config(scenario, &directory.0, Arc::clone(&tools))? };
+        let config = config(scenario, &directory.0, Arc::clone(&tools))?;
+        let config = Config { trace_stable: !has_turns, records_texts: record.is_some(), record, ..config };
         let clock = Clock::manual();
         let [columns, rows] = scenario.size;
         let device = Device::Remote(RemoteTerminal { size: (columns, rows), ..RemoteTerminal::default() });
         let mut repl = Repl::open_at(config, Store::in_memory()?, clock.clone(), Some(device))?;
         let root = repl.roster().nth(0).expect("there is at least agent 0");
-        repl.apply(root, Change::Setting(Setting::Name(Some(scenario.agents[0].clone()))))?;
+        if let Some(name) = given_name(&scenario.agents[0]) {
+            repl.apply(root, Change::Setting(Setting::Name(Some(name.into()))))?;
+        }
         for name in &scenario.agents[1..] {
-            repl.create(Some(name), Some(&format!("{PROVIDER}/{name}")))?;
+            repl.create(given_name(name), Some(&format!("{PROVIDER}/{name}")))?;
         }
         let mut inputs = scenario.inputs.clone();
         inputs.sort_by_key(|input| input.at);
@@ -124,6 +132,7 @@ impl Stage {
         let count = self.inputs.iter().take_while(|input| due(input)).count();
         for input in self.inputs.drain(..count) {
             let Some(terminal) = self.repl.terminal().and_then(|terminal| terminal.remote()) else { continue };
+            self.has_ended |= input.leave;
             let bytes = input.keys.or_else(|| input.line.map(|line| line + "\r")).unwrap_or_default();
             terminal.input.extend_from_slice(bytes.as_bytes());
             if let Some([columns, rows]) = input.size {
@@ -204,6 +213,11 @@ impl Stage {
     }
 }
 
+/// The name of an agent, unless this is how an agent without one is called.
+fn given_name(name: &str) -> Option<&str> {
+    Some(name).filter(|name| !name.starts_with("agent "))
+}
+
 fn trace_in(directory: &Path) -> PathBuf {
     directory.join("trace")
 }
@@ -221,7 +235,7 @@ fn config(scenario: &Scenario, directory: &Path, tools: Arc<Tools>) -> Result<Co
         Some(policy) => policy.parse().map_err(|_| Error::usage(format!("approval: unknown policy {policy:?}")))?,
         None => Policy::Ask,
     };
-    let retry = RetryPolicy { jitter: 0.0, retries: Some(scenario.retries), ..RetryPolicy::default() };
+    let retry = RetryPolicy { jitter: 0.0, retries: scenario.retries, ..RetryPolicy::default() };
     let work = directory.join("work");
     std::fs::create_dir(&work)?;
     Ok(Config {

@@ -32,8 +32,7 @@ pub struct Scenario {
     #[serde(default = "usual_size")]
     pub size: [u16; 2],
     /// Retries of a request.
-    #[serde(default = "usual_retries")]
-    pub retries: u32,
+    pub retries: Option<u32>,
     /// The agents by name; the terminal shows the first one.
     pub agents: Vec<String>,
     #[serde(default, rename = "input")]
@@ -65,6 +64,9 @@ pub struct Input {
     pub keys: Option<String>,
     /// The new size of the terminal.
     pub size: Option<[u16; 2]>,
+    /// The person leaves, and the scenario ends.
+    #[serde(default)]
+    pub leave: bool,
 }
 
 /// The answer to a request.
@@ -73,6 +75,8 @@ pub struct Input {
 pub struct Reply {
     /// Whose request it answers.
     pub agent: String,
+    /// Answers only requests of this agent, in the order of creation from 0, whatever its model is.
+    pub number: Option<i64>,
     /// Answers only a request whose newest message contains this.
     pub asked: Option<String>,
     /// The status of HTTP.
@@ -178,10 +182,6 @@ fn usual_size() -> [u16; 2] {
     [80, 24]
 }
 
-fn usual_retries() -> u32 {
-    5
-}
-
 fn usual_status() -> u16 {
     200
 }
@@ -220,7 +220,7 @@ impl Scenario {
         if self.agents.is_empty() {
             return Err(("agents".into(), "agents: at least one name is needed".into()));
         }
-        let named = self.replies.iter().map(|reply| &reply.agent);
+        let named = self.replies.iter().filter(|reply| reply.number.is_none()).map(|reply| &reply.agent);
         let named = named.chain(self.expect.agent.keys()).chain(self.expect.order.iter().map(|event| &event.agent));
         for name in named {
             let is_forked =
@@ -230,11 +230,11 @@ impl Scenario {
             }
         }
         for input in &self.inputs {
-            let given = [input.line.is_some(), input.keys.is_some(), input.size.is_some()];
+            let given = [input.line.is_some(), input.keys.is_some(), input.size.is_some(), input.leave];
             if given.iter().filter(|is_given| **is_given).count() != 1 {
                 return Err((
                     format!("at = {}", input.at),
-                    "input: exactly one of line, keys and size is needed".into(),
+                    "input: exactly one of line, keys, size and leave is needed".into(),
                 ));
             }
         }

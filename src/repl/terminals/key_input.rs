@@ -71,6 +71,15 @@ impl Keyboard {
         Ok(outcome)
     }
 
+    /// The bytes that were received since the last call, as a terminal sends them.
+    pub(super) fn take_received(&mut self) -> Vec<u8> {
+        let mut received = std::mem::take(&mut self.buffer);
+        if self.is_in_line_mode {
+            received.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b'\r');
+        }
+        received
+    }
+
     /// The next key, unless the limit of this turn is reached.
     pub(super) fn next_key(&mut self) -> Option<Key> {
         let next = if self.acts < ACTS_PER_TURN { self.decoder.next() } else { None };

@@ -57,11 +57,13 @@ use crate::repl::core::drafts;
 use crate::repl::core::spawn::project_directory;
 use crate::repl::core::{Core, activity, agent_gone, read_branch, refresh_branch};
 use crate::repl::event::Event;
+use crate::repl::record::{TypedInput, TypedKind};
 use crate::repl::terminals::alerts::Alerts;
 use crate::repl::terminals::draw::{show_from, text_width};
 use crate::repl::terminals::highlights::Highlights;
 use crate::repl::terminals::history::UnsavedDrafts;
 use crate::repl::terminals::mentions::Files;
+use crate::repl::terminals::question::QuestionKeys;
 use crate::repl::terminals::unseen::{Unseen, store_seen};
 use crate::repl::timeout::{SPINNER_STEP, WakeReason};
 use crate::team::UnseenEnd;
@@ -313,6 +315,19 @@ impl Terminals {
     /// Each terminal with the agent that it shows.
     pub(super) fn focus_by_terminal(&self) -> impl Iterator<Item = (TerminalId, AgentId)> {
         self.terminals.iter().map(|(id, terminal)| (*id, terminal.focus))
+    }
+
+    /// What a terminal has received since the last call.
+    pub(super) fn take_typed(&mut self, core: &Core, id: TerminalId) -> Option<TypedInput> {
+        let question = self.situation(core, id, false)?.question;
+        let terminal = self.get_mut(id)?;
+        let is_answered = !matches!(question, QuestionKeys::Text | QuestionKeys::Typing(_));
+        let kind = match &terminal.input.view {
+            Some(view) => view.typed_kind(),
+            None if is_answered || terminal.input.vi.is_normal() => TypedKind::Keys,
+            None => TypedKind::Text,
+        };
+        Some(TypedInput { terminal: id, bytes: terminal.keyboard.take_received(), size: terminal.size, kind })
     }
 
     /// How many keys were handled at a terminal since the last call.

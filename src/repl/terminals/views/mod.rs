@@ -31,6 +31,7 @@ use crate::domain::key::{Key, KeyCode};
 use crate::domain::scrollback::CodeLines;
 use crate::features::FEATURES;
 use crate::repl::core::Core;
+use crate::repl::record::TypedKind;
 pub(crate) use crate::repl::terminals::list::List;
 use crate::repl::terminals::list::choice_row;
 pub(crate) use crate::repl::terminals::painter::Painter;
@@ -240,6 +241,14 @@ impl DerefMut for View {
 }
 
 impl View {
+    pub(super) fn typed_kind(&self) -> TypedKind {
+        match self.text.is_some() || self.content.is_typing() {
+            _ if self.content.name() == ViewName::Setup => TypedKind::Secret,
+            true => TypedKind::Text,
+            false => TypedKind::Keys,
+        }
+    }
+
     /// Reads again what it lists. False when the view should close.
     fn update(&mut self, core: &mut Core, context: &ViewContext<'_>) -> bool {
         if !self.content.update(core, context) {

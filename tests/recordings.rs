@@ -1,0 +1,237 @@
+//! Random sessions of several agents are recorded and replayed: the logs, what was delivered when, and the screen are the
+//! same.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::scenarios::delivered;
+use crate::support::internals::{Probe, Scenario, Stage};
+use crate::support::random::Random;
+
+/// Has many long sessions recorded: this many, of 2,000 actions each.
+const SESSIONS: &str = "POLYLOGUE_TEST_RECORDINGS";
+
+/// What there is to see of a session.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    /// By agent: its messages.
+    logs: BTreeMap<String, Vec<String>>,
+    delivered: Vec<(u64, String, String, u64)>,
+    screen: Vec<String>,
+}
+
+fn play(mut stage: Stage) -> Seen {
+    let mut agents = BTreeMap::new();
+    while stage.step().expect("the loop turns") {
+        for agent in stage.repl.roster().iter() {
+            agents.entry(agent.id()).or_insert_with(|| agent.identity.label());
+        }
+    }
+    let logs = agents.iter().map(|(id, label)| {
+        let (messages, _) = stage.repl.store().replay(*id).expect("the log can be read");
+        let bodies = messages.iter().map(|message| format!("{:?} {:?}", message.id, message.body));
+        (format!("{id} {label}"), bodies.collect())
+    });
+    let logs = logs.collect();
+    let trace = std::fs::read_to_string(stage.trace()).expect("a trace");
+    // The working directory has another name in each replay.
+    let screen = stage.screen().into_iter().filter(|line| !line.contains("polylogue-replay-")).collect();
+    Seen { logs, delivered: delivered(&trace), screen }
+}
+
+/// Plays a scenario and the recording of that, which must be equal.
+fn check(seed: u64, scenario: &str) -> Seen {
+    let directory = tempfile::tempdir().expect("a directory");
+    let parse = |name: &str, text: &str| Scenario::parse(name, text).expect("a scenario");
+    let file = directory.path().join("it.toml");
+    let session = Stage::open_recorded(&parse("session", scenario), false, Some(file.clone()));
+    let session = play(session.expect("the program opens"));
+    let recorded = std::fs::read_to_string(&file).expect("a record");
+    let replayed = play(Stage::open(&parse("record", &recorded), false).expect("the program opens"));
+    if session != replayed {
+        for (name, text) in [("session", scenario), ("record", &recorded)] {
+            std::fs::write(std::env::temp_dir().join(format!("recording-{seed}-{name}.toml")), text).expect("a file");
+        }
+        differ(seed, &session, &replayed);
+    }
+    session
+}
+
+/// Fails with the first difference.
+fn differ(seed: u64, session: &Seen, replayed: &Seen) {
+    for (agent, log) in &session.logs {
+        let other = replayed.logs.get(agent).cloned().unwrap_or_default();
+        let at = log.iter().zip(&other).take_while(|(one, other)| one == other).count();
+        assert_eq!(log.get(at), other.get(at), "seed {seed}: message {at} of {agent}, after {:?}", log[..at].last());
+    }
+    let (one, other) = (&session.delivered, &replayed.delivered);
+    let at = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+    assert_eq!(one.get(at), other.get(at), "seed {seed}: delivery {at}");
+    assert_eq!(session, replayed, "seed {seed}");
+}
+
+/// Writes a random session.
+struct Generator {
+    random: Random,
+    text: String,
+    now: usize,
+    agents: Vec<String>,
+    /// How many agents were there at the beginning.
+    first: usize,
+    calls: usize,
+}
+
+impl Generator {
+    fn session(seed: u64, actions: usize) -> String {
+        let mut random = Random(seed * 2 + 1);
+        let first = 2 + random.below(4);
+        let names = ["main", "scout", "clerk", "judge", "guard"];
+        let agents: Vec<String> = names[..first].iter().map(|name| (*name).into()).collect();
+        let mut it = Self { random, text: String::new(), now: 0, agents, first, calls: 0 };
+        let names: Vec<String> = it.agents.iter().map(|name| format!("{name:?}")).collect();
+        let retries = ["", "retries = 1\n", "retries = 3\n"][it.random.below(3)];
+        let _ = writeln!(it.text, "about = \"random\"\nend = 100000000\n{retries}agents = [{}]", names.join(", "));
+        (0..actions).for_each(|_| it.act());
+        for agent in 0..first {
+            (0..actions).for_each(|_| it.reply(agent));
+        }
+        it.text
+    }
+
+    fn one_of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.random.below(choices.len())]
+    }
+
+    fn agent(&mut self) -> String {
+        let number = self.random.below(self.agents.len());
+        self.agents[number].clone()
+    }
+
+    fn input(&mut self, what: &str) {
+        let _ = writeln!(self.text, "\n[[input]]\nat = {}\n{what}", self.now);
+    }
+
+    fn keys(&mut self, keys: &str) {
+        self.input(&format!("keys = {keys:?}").replace("\\u{1b}", "\\u001b").replace("\\u{15}", "\\u0015"));
+    }
+
+    fn line(&mut self, line: &str) {
+        // An earlier line may be left in the draft.
+        self.keys(&format!("\u{15}{line}\r"));
+    }
+
+    fn act(&mut self) {
+        let wait = [1, 3, 20, 90, 400, 1500, 6000][self.random.below(7)];
+        self.now += 1 + self.random.below(wait);
+        let (agent, number) = (self.agent(), self.random.below(1000));
+        match self.random.below(20) {
+            0..=4 => self.line(&format!("question {number}")),
+            5..=7 => self.line(&format!("/switch {agent}")),
+            8 => self.fork(number),
+            9 => self.line(&format!("/tell {agent} told {number}")),
+            10 => self.line(&format!("/send {agent} sent {number}")),
+            11 => self.kill(),
+            12 => self.line(&format!("/interrupt {agent}")),
+            13 | 14 => self.keys("\u{1b}"),
+            15 | 16 => self.keys("y"),
+            17 => self.keys("n"),
+            18 => {
+                let keys = self.one_of(&["\u{1b}[A", "\u{1b}\r", "draft", "\u{15}", "\t", "\u{1b}[5~", "a"]);
+                self.keys(keys);
+            }
+            _ => {
+                let line = self.one_of(&["/queue", "/stop", "/retry", "/agents", "/mark", "/clear", "/usage"]);
+                self.line(line);
+            }
+        }
+    }
+
+    fn fork(&mut self, number: usize) {
+        if self.agents.len() > self.first + 6 {
+            return;
+        }
+        let name = format!("fork{number}");
+        let prompt = self.one_of(&["", "\"a task\" ", "\"another task\" --stay "]);
+        self.line(&format!("/fork {prompt}--name {name}"));
+        self.agents.push(name);
+    }
+
+    fn kill(&mut self) {
+        if self.agents.len() > 1 {
+            let number = 1 + self.random.below(self.agents.len() - 1);
+            let name = if number < self.first { self.agents[number].clone() } else { self.agents.remove(number) };
+            if number >= self.first {
+                self.line(&format!("/kill {name}"));
+                self.now += 400;
+                self.keys("\r");
+            }
+        }
+    }
+
+    fn reply(&mut self, agent: usize) {
+        let name = self.agents[agent].clone();
+        let _ = writeln!(self.text, "\n[[reply]]\nagent = {name:?}");
+        let mut after = self.random.below(700);
+        match self.random.below(14) {
+            0 => self.text += "status = 429\nretry_after = 2\n",
+            1 => self.text += "status = 500\n",
+            2 => self.text += "status = 400\n",
+            _ => {}
+        }
+        self.text += "steps = [\n";
+        for piece in 0..1 + self.random.below(4) {
+            let _ = writeln!(self.text, "  {{ after = {after}, text = \"piece {piece} of {name} \" }},");
+            after += self.random.below(300);
+        }
+        let end = self.random.below(10);
+        let tool = (end < 3).then(|| self.call(after));
+        match end {
+            0..3 => {}
+            3 => drop(writeln!(self.text, "  {{ after = {after}, cut = true }},")),
+            // It stays silent.
+            4 if self.random.below(4) == 0 => {}
+            _ => drop(writeln!(self.text, "  {{ after = {after}, usage = [9, {after}], finish = \"stop\" }},")),
+        }
+        self.text += "]\n";
+        self.text += &tool.unwrap_or_default();
+    }
+
+    /// Ends a reply with calls of tools, and returns their results.
+    fn call(&mut self, after: usize) -> String {
+        let mut tools = String::new();
+        let count = 1 + self.random.below(2);
+        for number in 0..count {
+            self.calls += 1;
+            let (call, takes) = (self.calls, self.random.below(3000));
+            let command = format!("make {call}");
+            let end = if number + 1 == count { ", finish = \"tool_calls\"" } else { "" };
+            let arguments = format!("'{{\"command\": \"{command}\"}}'");
+            let _ = writeln!(
+                self.text,
+                "  {{ after = {after}, call = {{ tool = \"bash\", arguments = {arguments} }}{end} }},"
+            );
+            let _ = writeln!(
+                tools,
+                "\n[[tool]]\ntool = \"bash\"\nwith = '\"{command}\"'\nafter = {takes}\nresult = \"made {call}\""
+            );
+        }
+        tools
+    }
+}
+
+#[test]
+fn random_sessions_replay_equal() {
+    let wanted = std::env::var(SESSIONS).ok().map(|number| number.parse().expect("a number"));
+    let actions = std::env::var("POLYLOGUE_TEST_ACTIONS").ok().map(|number| number.parse().expect("a number"));
+    let (sessions, actions) = (wanted.unwrap_or(6), actions.unwrap_or(if wanted.is_some() { 2_000 } else { 60 }));
+    let from = std::env::var("POLYLOGUE_TEST_SEED").ok().map_or(0, |number| number.parse().expect("a number"));
+    for seed in from..from + sessions {
+        let begin = std::time::Instant::now();
+        let seen = check(seed, &Generator::session(seed, actions));
+        if wanted.is_some() {
+            let messages = seen.logs.values().map(Vec::len).sum::<usize>();
+            let (agents, pieces) = (seen.logs.len(), seen.delivered.len());
+            println!("seed {seed}: {agents} agents, {messages} messages, {pieces} pieces, {:?}", begin.elapsed());
+        }
+    }
+}
