@@ -131,6 +131,8 @@ pub struct Outbox {
 /// Something delivered to an agent, for the record of a session.
 #[derive(Debug)]
 pub enum RecordedEvent {
+    /// The head of a response that is no error.
+    Head,
     Stream(StreamEvent),
     /// The request has failed, with this status of HTTP if there was a response.
     Failed {

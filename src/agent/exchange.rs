@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::agent::retry::LONGEST_WAIT;
-use crate::agent::{Agent, Context, Effect, State};
+use crate::agent::{Agent, Context, Effect, RecordedEvent, State};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::MessageId;
@@ -293,6 +293,9 @@ impl Agent {
         if let Some(head) = self.connection.head().filter(|head| head.status >= 200 && self.exchange.status.is_none()) {
             decoder.head(head);
             self.exchange.status = Some(head.status);
+            if head.status < 300 {
+                context.outbox.record_event(self.identity.id, || RecordedEvent::Head);
+            }
             // Providers reject requests above a limit with these codes only.
             let is_accepted = head.status < 500 && head.status != 429;
             accepted = is_accepted.then(|| head.exhausted_for());
@@ -326,6 +329,7 @@ impl Agent {
             *due = script.steps.front().map(|next| at + next.wait);
         }
         if !events.is_empty() && self.exchange.status.replace(200).is_none() && !is_error(&events[0]) {
+            context.outbox.record_event(self.identity.id, || RecordedEvent::Head);
             let provider = self.request_endpoint().provider.clone();
             context.outbox.push(self.identity.id, Effect::Accepted { provider, exhausted_until: None });
         }

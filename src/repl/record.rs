@@ -22,6 +22,8 @@ use reply::Reply;
 
 /// A recorded scenario ends where the session did, and no later than after a year.
 const LONGEST_MS: u128 = 365 * 24 * 60 * 60 * 1000;
+/// Seeds are integers of TOML.
+const MAX_SEED: u64 = 1 << 32;
 /// The most characters of the arguments by which a call is recognized.
 const MAX_ARGUMENTS: usize = 200;
 
@@ -87,7 +89,10 @@ impl Record {
         agents.for_each(|agent| writer.add(agent.id(), &agent.identity.label()));
         let retries = config.settings.retry.retries.map(|most| format!("retries = {most}\n")).unwrap_or_default();
         let (about, approval) = ("about = \"A recorded session\"", config.policy.name());
-        writer.head = Some(format!("{about}\napproval = \"{approval}\"\n{retries}end = {LONGEST_MS}\n"));
+        let seed = fastrand::u64(..MAX_SEED);
+        fastrand::seed(seed);
+        let head = format!("{about}\napproval = \"{approval}\"\n{retries}end = {LONGEST_MS}\nseed = {seed}\n");
+        writer.head = Some(head);
         Ok(Self(Some(writer)))
     }
 
@@ -135,6 +140,9 @@ impl Record {
         let (now, has_texts) = (writer.clock.now(), writer.filler.is_none());
         for (agent, event) in events {
             match event {
+                RecordedEvent::Head => {
+                    writer.replies.get_mut(&agent).into_iter().for_each(|reply| reply.begin(now));
+                }
                 RecordedEvent::Stream(event) => {
                     let reply = writer.replies.get_mut(&agent);
                     if reply.is_some_and(|reply| reply.add(event, now, has_texts)) {
@@ -282,7 +290,8 @@ impl Drop for Writer {
         agents.into_iter().for_each(|agent| self.end(agent));
         let rest = self.filler.as_mut().map(Filler::take_held).unwrap_or_default();
         rest.into_iter().for_each(|(at, piece)| self.input(at, &format!("keys = {}", toml_string(&piece))));
-        let now = self.now_ms();
+        // Not before anything else of this millisecond.
+        let now = self.now_ms() + 1;
         self.input(now, "leave = true");
     }
 }

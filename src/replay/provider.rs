@@ -138,9 +138,10 @@ impl Connection {
             self.steps.push((now + Duration::from_millis(after), Step { after, raw, ..Step::default() }));
             return;
         }
-        self.unsent.extend(head(200, None, None).into_bytes());
+        let head = Step { after: reply.head, raw: Some(head(200, None, None)), ..Step::default() };
         let due = |step: Step| (now + Duration::from_millis(step.after), step);
-        self.steps.extend(reply.steps.into_iter().map(due));
+        self.steps.extend([head].into_iter().chain(reply.steps).map(due));
+        self.steps.sort_by_key(|(due, _)| *due);
     }
 
     fn send_due(&mut self, now: Moment) -> bool {

@@ -82,6 +82,7 @@ impl Stage {
     pub fn open_recorded(scenario: &Scenario, has_turns: bool, record: Option<PathBuf>) -> Result<Self> {
         let directory = Directory::create()?;
         let _ids = NumberedIds::begin();
+        fastrand::seed(scenario.seed);
         let provider = Provider::listen(&directory.0.join("provider"), scenario.replies.clone())?;
         let tools = Arc::new(Tools::new(scenario.tools.clone()));
         let config = config(scenario, &directory.0, Arc::clone(&tools))?;

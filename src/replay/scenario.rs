@@ -31,6 +31,9 @@ pub struct Scenario {
     /// Columns and rows of the terminal.
     #[serde(default = "usual_size")]
     pub size: [u16; 2],
+    /// For what is random.
+    #[serde(default)]
+    pub seed: u64,
     /// Retries of a request.
     pub retries: Option<u32>,
     /// The agents by name; the terminal shows the first one.
@@ -84,6 +87,9 @@ pub struct Reply {
     pub status: u16,
     /// The header of this name, in seconds.
     pub retry_after: Option<u64>,
+    /// When the head of the response is sent, after the request; that of an error is sent with its text.
+    #[serde(default)]
+    pub head: u64,
     #[serde(default)]
     pub steps: Vec<Step>,
 }

@@ -5,17 +5,22 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::filler::{fill, redacted};
-use super::toml_string;
+use super::{LONGEST_MS, toml_string};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::domain::stream::{Finish, StreamEvent};
 use crate::domain::tool::ToolCall;
+
+/// A connection that is closed before the response: libcurl would ask again if it had received nothing at all.
+const CLOSED: &str = "raw = \"HTTP/1.1 103 Early Hints\\r\\n\\r\\n\", cut = true";
 
 /// A reply that is being received.
 pub(super) struct Reply {
     sent: Moment,
     status: Option<u16>,
     retry_after: Option<u32>,
+    /// When its head was received.
+    head: Option<u128>,
     /// With the milliseconds after the request.
     steps: Vec<(u128, String)>,
     calls: Vec<(u128, ToolCall)>,
@@ -24,7 +29,12 @@ pub(super) struct Reply {
 
 impl Reply {
     pub(super) const fn new(sent: Moment) -> Self {
-        Self { sent, status: None, retry_after: None, steps: Vec::new(), calls: Vec::new(), finish: None }
+        Self { sent, status: None, retry_after: None, head: None, steps: Vec::new(), calls: Vec::new(), finish: None }
+    }
+
+    /// The head of a response was received now.
+    pub(super) fn begin(&mut self, now: Moment) {
+        self.head = Some((now - self.sent).as_millis());
     }
 
     /// Adds what was received now. Returns whether it was the end.
@@ -64,7 +74,10 @@ impl Reply {
         match (error.kind, status.filter(|status| *status >= 300)) {
             (ErrorKind::Stalled, _) => {}
             (_, Some(status)) => self.refuse(status, error, &message, now),
-            (ErrorKind::Network | ErrorKind::Timeout, None) => self.step(now, "cut = true".into()),
+            (ErrorKind::Network | ErrorKind::Timeout, None) if self.head.is_some() => {
+                self.step(now, "cut = true".into())
+            }
+            (ErrorKind::Network | ErrorKind::Timeout, None) => self.step(now, CLOSED.into()),
             (kind, None) if self.steps.is_empty() => self.refuse(status_of(kind), error, &message, now),
             (kind, None) => {
                 let error = json!({"error": {"message": message, "type": label_of(kind)}});
@@ -77,6 +90,7 @@ impl Reply {
 
     fn refuse(&mut self, status: u16, error: &Error, message: &str, now: Moment) {
         (self.status, self.retry_after) = (Some(status), error.retry_after);
+        self.head = Some(0);
         self.steps.clear();
         self.step(now, format!("text = {}", toml_string(message)));
     }
@@ -98,9 +112,11 @@ impl Reply {
     /// The keys of the table.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        // Writing into a `String` cannot fail.
         let _ = self.status.map(|status| writeln!(text, "status = {status}"));
         let _ = self.retry_after.map(|seconds| writeln!(text, "retry_after = {seconds}"));
+        let head = self.head.unwrap_or(LONGEST_MS);
+        // Writing into a `String` cannot fail.
+        let _ = (head > 0).then(|| writeln!(text, "head = {head}"));
         text += "steps = [\n";
         for (after, what) in &self.steps {
             let _ = writeln!(text, "  {{ after = {after}, {what} }},");
