@@ -186,6 +186,8 @@ impl Generator {
                     "/new --name fresh a question",
                     "/raw",
                     "/help",
+                    "/compact",
+                    "/slice",
                 ];
                 let line = self.one_of(&lines);
                 self.line(line);
@@ -235,6 +237,11 @@ impl Generator {
         match end {
             0..3 => {}
             3 => drop(writeln!(self.text, "  {{ after = {after}, cut = true }},")),
+            4 if self.random.below(3) == 0 => {
+                let event = "data: {\"error\": {\"message\": \"busy\", \"type\": \"overloaded_error\"}}\n\n";
+                let raw = format!("{:?}", format!("{:x}\r\n{event}\r\n", event.len()));
+                let _ = writeln!(self.text, "  {{ after = {after}, raw = {raw} }},");
+            }
             // It stays silent.
             4 if self.random.below(4) == 0 => {}
             _ => drop(writeln!(self.text, "  {{ after = {after}, usage = [9, {after}], finish = \"stop\" }},")),

@@ -224,7 +224,12 @@ pub(crate) fn delivered(trace: &str) -> Vec<(u64, String, String, u64)> {
         }
         if let Some(callback) = line.callback {
             let bytes = if callback == "tool_call" { 0 } else { line.bytes.expect("a size") };
-            delivered.push((line.at_us / 1000, names[&agent].clone(), callback.into_owned(), bytes));
+            delivered.push((
+                line.at_us / 1000,
+                names.get(&agent).cloned().unwrap_or_default(),
+                callback.into_owned(),
+                bytes,
+            ));
         }
     }
     delivered.sort();

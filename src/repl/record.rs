@@ -24,6 +24,8 @@ use reply::Reply;
 const LONGEST_MS: u128 = 365 * 24 * 60 * 60 * 1000;
 /// Seeds are integers of TOML.
 const MAX_SEED: u64 = 1 << 32;
+/// The number of all agents that are in no list, such as those that write a summary.
+const UNLISTED: i64 = -1;
 /// The most characters of the arguments by which a call is recognized.
 const MAX_ARGUMENTS: usize = 200;
 
@@ -62,6 +64,8 @@ struct Writer {
     terminal: Option<(TerminalId, (u16, u16))>,
     /// The names of agents in the scenario, with their numbers in the order of creation.
     names: BTreeMap<AgentId, (usize, String)>,
+    /// The models of the agents that were there first.
+    models: BTreeMap<AgentId, String>,
     replies: BTreeMap<AgentId, Reply>,
     /// The calls that tools are carrying out, with the moment of their start.
     calls: BTreeMap<(AgentId, String), (Moment, ToolCall)>,
@@ -82,11 +86,19 @@ impl Record {
             filler: (!config.records_texts).then(Filler::default),
             terminal: None,
             names: BTreeMap::new(),
+            models: BTreeMap::new(),
             replies: BTreeMap::new(),
             calls: BTreeMap::new(),
             error: None,
         };
-        agents.for_each(|agent| writer.add(agent.id(), &agent.identity.label()));
+        for agent in agents {
+            writer.add(agent.id(), &agent.identity.label());
+            let endpoint = &agent.inputs.endpoint;
+            // A replay has another provider in place of these.
+            if endpoint.kind != "echo" && !endpoint.is_none() {
+                writer.models.insert(agent.id(), endpoint.full_name());
+            }
+        }
         let retries = config.settings.retry.retries.map(|most| format!("retries = {most}\n")).unwrap_or_default();
         let (about, approval) = ("about = \"A recorded session\"", config.policy.name());
         let seed = fastrand::u64(..MAX_SEED);
@@ -210,7 +222,11 @@ impl Writer {
         names.sort();
         let names: Vec<String> = names.into_iter().map(|(_, name)| toml_string(name)).collect();
         let size = self.terminal.map(|(_, (columns, rows))| format!("size = [{columns}, {rows}]\n"));
-        format!("agents = [{}]\n{}", names.join(", "), size.unwrap_or_default())
+        let name = |agent| self.names.get(agent).map(|(_, name)| toml_string(name));
+        let models = self.models.iter().filter_map(|(agent, model)| Some((name(agent)?, toml_string(model))));
+        let models: Vec<String> = models.map(|(name, model)| format!("{name} = {model}")).collect();
+        let (agents, models) = (names.join(", "), models.join(", "));
+        format!("agents = [{agents}]\nmodels = {{ {models} }}\n{}", size.unwrap_or_default())
     }
 
     fn not_replayed(&mut self, what: &str, is_nothing: bool) {
@@ -257,13 +273,9 @@ impl Writer {
     /// Writes the reply of an agent that is being received, if any, as far as it came.
     fn end_reply(&mut self, agent: AgentId) {
         let Some(reply) = self.replies.remove(&agent) else { return };
-        let known = self.names.get(&agent);
-        // Work for an agent, such as a title, is asked for with the model of that agent.
-        let of_first = self.names.values().find(|(number, _)| *number == 0);
-        let Some((number, name)) = known.or(of_first) else { return };
-        let number = if known.is_some() { format!("number = {number}\n") } else { String::new() };
-        let text = format!("\n[[reply]]\nagent = {}\n{number}{}", toml_string(name), reply.text());
-        self.write(&text);
+        let known = self.names.get(&agent).map(|(number, name)| (number.to_string(), name.as_str()));
+        let (number, name) = known.unwrap_or((UNLISTED.to_string(), "a job"));
+        self.write(&format!("\n[[reply]]\nagent = {}\nnumber = {number}\n{}", toml_string(name), reply.text()));
     }
 
     fn end_call(&mut self, agent: AgentId, result: &ToolResult) {

@@ -1,7 +1,7 @@
 //! Plays a scenario on the real loop: a real store, real libcurl over a Unix socket, real tool threads, a terminal in
 //! memory, and a clock that moves from one event to the next. Two runs are equal.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ impl Stage {
             repl.apply(root, Change::Setting(Setting::Name(Some(name.into()))))?;
         }
         for name in &scenario.agents[1..] {
-            repl.create(given_name(name), Some(&format!("{PROVIDER}/{name}")))?;
+            repl.create(given_name(name), Some(&model_of(scenario, name)))?;
         }
         let mut inputs = scenario.inputs.clone();
         inputs.sort_by_key(|input| input.at);
@@ -214,6 +214,10 @@ impl Stage {
     }
 }
 
+fn model_of(scenario: &Scenario, agent: &str) -> String {
+    scenario.models.get(agent).cloned().unwrap_or_else(|| format!("{PROVIDER}/{agent}"))
+}
+
 /// The name of an agent, unless this is how an agent without one is called.
 fn given_name(name: &str) -> Option<&str> {
     Some(name).filter(|name| !name.starts_with("agent "))
@@ -224,14 +228,16 @@ fn trace_in(directory: &Path) -> PathBuf {
 }
 
 fn config(scenario: &Scenario, directory: &Path, tools: Arc<Tools>) -> Result<Config> {
-    let provider = ProviderEntry {
-        name: PROVIDER.into(),
+    let provider = |name: &str| ProviderEntry {
+        name: name.into(),
         kind: "openai".into(),
         base_url: URL.into(),
         ..ProviderEntry::default()
     };
-    let catalog = Catalog(vec![provider]);
-    let endpoint: Endpoint = catalog.find(&format!("{PROVIDER}/{}", scenario.agents[0]))?;
+    let named = scenario.models.values().filter_map(|model| Some(model.split_once('/')?.0));
+    let names: BTreeSet<&str> = named.chain([PROVIDER]).collect();
+    let catalog = Catalog(names.into_iter().map(provider).collect());
+    let endpoint: Endpoint = catalog.find(&model_of(scenario, &scenario.agents[0]))?;
     let policy = match &scenario.approval {
         Some(policy) => policy.parse().map_err(|_| Error::usage(format!("approval: unknown policy {policy:?}")))?,
         None => Policy::Ask,

@@ -38,6 +38,9 @@ pub struct Scenario {
     pub retries: Option<u32>,
     /// The agents by name; the terminal shows the first one.
     pub agents: Vec<String>,
+    /// The models of agents by name, as `provider/model`.
+    #[serde(default)]
+    pub models: BTreeMap<String, String>,
     #[serde(default, rename = "input")]
     pub inputs: Vec<Input>,
     #[serde(default, rename = "reply")]
@@ -78,7 +81,8 @@ pub struct Input {
 pub struct Reply {
     /// Whose request it answers.
     pub agent: String,
-    /// Answers only requests of this agent, in the order of creation from 0, whatever its model is.
+    /// Answers only requests of this agent, in the order of creation from 0, whatever its model is; -1 is any agent that
+    /// is in no list.
     pub number: Option<i64>,
     /// Answers only a request whose newest message contains this.
     pub asked: Option<String>,
