@@ -14,7 +14,7 @@ FEATURES ?=
 MINIMAL = --no-default-features --features tls-rustls
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint minimal fmt doc bench counts soak fuzz guided faults nightly install dist demo clean release
+.PHONY: help run test check lint minimal fmt doc bench counts soak fuzz guided faults nightly recordings install dist demo clean release
 
 help: ## list the targets
 	@echo "make TARGET, with ARGS=\"...\" for what is passed on:"
@@ -87,6 +87,9 @@ faults: ## make everything fail that can fail, at every place (several minutes)
 
 nightly: ## run every test at its full size, faults included (half an hour)
 	POLYLOGUE_TEST_FULL=1 $(TEST) $(FEATURES) $(ARGS)
+
+recordings: ## record 100 random sessions of 2,000 actions and replay them (about an hour)
+	POLYLOGUE_TEST_RECORDINGS=100 $(TEST) $(FEATURES) --test all -- --nocapture recordings:: $(ARGS)
 
 SHARE = $(DESTDIR)$(PREFIX)/share
 

@@ -3,13 +3,23 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use polylogue::config::Rules;
+use polylogue::{AgentId, Repl};
 
 use crate::scenarios::delivered;
-use crate::support::internals::{MessageId, Probe, Scenario, Stage};
+use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Body, Message, MessageId, Probe, Scenario, Stage};
+use crate::support::peer::{Exchange, Peer};
 use crate::support::random::Random;
 
 /// Has many long sessions recorded: this many, of 2,000 actions each.
 const SESSIONS: &str = "POLYLOGUE_TEST_RECORDINGS";
+
+/// The time between what a test does.
+const APART: Duration = Duration::from_millis(10);
 
 /// What there is to see of a session.
 #[derive(Debug, PartialEq)]
@@ -273,11 +283,105 @@ impl Generator {
     }
 }
 
+/// The messages of agents by label: the kinds, with the texts of replies and results.
+fn messages_of(repl: &Repl, agents: &[AgentId]) -> Vec<Vec<String>> {
+    let words = |message: Message| match message.body {
+        Body::Assistant(reply) => format!("assistant {} {}", reply.text, reply.is_partial),
+        Body::User(text) => format!("user {text}"),
+        Body::ToolResult(result) => format!("result {}", result.content),
+        body => body.kind().to_owned(),
+    };
+    let log = |agent: &AgentId| repl.store().replay(*agent).expect("the log can be read").0;
+    agents.iter().map(|agent| log(agent).into_iter().map(words).collect()).collect()
+}
+
+/// Types a line, later than what was before it: a scenario knows no order within a millisecond.
+fn enter(app: &mut Harness, line: &str) {
+    app.advance(APART);
+    app.enter(line);
+}
+
+/// The request comes when the wait for it has passed.
+fn accept_after_wait(app: &mut Harness, peer: &Peer) -> Exchange {
+    let mut exchange = None;
+    app.turn_until("a request", |app| {
+        app.clock.advance(Duration::from_millis(50));
+        exchange = peer.try_accept();
+        exchange.is_some()
+    });
+    exchange.expect("a request came")
+}
+
+/// What a server, a person and a tool did, in one session, recorded.
+fn session_with_server(directory: &Path) -> (Vec<Vec<String>>, Vec<String>) {
+    let (record, trace) = (Some(directory.join("it.toml")), Some(directory.join("session")));
+    let peer = Peer::start();
+    let rules = Rules::default();
+    let plan = Plan { record, records_texts: true, trace, rules, ..Plan::peer(&peer.url()) };
+    let mut app = Harness::new(plan);
+    enter(&mut app, "a question");
+    let limited = app.accept(&peer);
+    let headers = [("Retry-After", "3"), ("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")];
+    limited.head(429, &headers).body(r#"{"error": {"message": "slow down"}}"#).end();
+    app.turn_until("the pause", |app| app.agent(0).retries() == 1);
+    accept_after_wait(&mut app, &peer).error(500, "server_error", "broken");
+    app.turn_until("the pause", |app| app.agent(0).retries() == 2);
+    accept_after_wait(&mut app, &peer).stream().text("a part").hang_up();
+    app.turn_until_idle();
+    enter(&mut app, "another question");
+    let calls = app.accept(&peer);
+    calls.stream().tool_call(0, "c1", "bash", r#"{"command": "make it"}"#).finish("tool_calls").done().end();
+    app.turn_until_asked(0);
+    app.press_at_question(b"n");
+    app.advance(APART);
+    app.accept(&peer).stream().text("then not").finish("stop").done().end();
+    app.turn_until_idle();
+    enter(&mut app, "/fork --name scout");
+    enter(&mut app, "a third question");
+    let cut = app.accept(&peer);
+    cut.stream().text("not all");
+    app.turn_until("a part", |app| app.agent(1).partial_text() == "not all");
+    app.advance(APART);
+    app.escape();
+    app.turn_until_idle();
+    let agents = [app.id(0), app.id(1)];
+    enter(&mut app, "/switch 0");
+    app.advance(APART);
+    app.enter_and_confirm("/kill scout");
+    app.turn();
+    let screen = app.screen_text().lines().map(str::to_owned).collect();
+    (messages_of(&app.repl, &agents), screen)
+}
+
+#[test]
+fn what_a_server_and_a_person_refused_cut_and_ended_replays() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (messages, screen) = session_with_server(directory.path());
+    let text = std::fs::read_to_string(directory.path().join("it.toml")).expect("a record");
+    for wanted in ["status = 429\nretry_after = 3", "\"slow down\"", "status = 500", "cut = true", "openai/test"] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    let mut stage = Stage::open(&Scenario::parse("it", &text).expect("a scenario"), false).expect("it opens");
+    let mut agents = Vec::new();
+    while stage.step().expect("the loop turns") {
+        let new = stage.repl.roster().ids().into_iter().filter(|id| !agents.contains(id)).collect::<Vec<_>>();
+        agents.extend(new);
+    }
+    assert_eq!(messages_of(&stage.repl, &agents), messages, "{text}");
+    assert!(messages[0].iter().any(|message| message.starts_with("result") && message.contains("denied")));
+    // The address of the server and the directory have other names.
+    let is_same = |line: &&String| !line.contains("127.0.0.1") && !line.contains("ctx");
+    let shown = |screen: &[String]| -> Vec<String> {
+        screen.iter().filter(is_same).map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
+    };
+    assert_eq!(shown(&stage.screen()), shown(&screen), "{text}");
+}
+
 #[test]
 fn random_sessions_replay_equal() {
     let wanted = std::env::var(SESSIONS).ok().map(|number| number.parse().expect("a number"));
     let actions = std::env::var("POLYLOGUE_TEST_ACTIONS").ok().map(|number| number.parse().expect("a number"));
-    let (sessions, actions) = (wanted.unwrap_or(6), actions.unwrap_or(if wanted.is_some() { 2_000 } else { 60 }));
+    let (sessions, actions) = (wanted.unwrap_or(4), actions.unwrap_or(if wanted.is_some() { 2_000 } else { 60 }));
     let from = std::env::var("POLYLOGUE_TEST_SEED").ok().map_or(0, |number| number.parse().expect("a number"));
     for seed in from..from + sessions {
         let begin = std::time::Instant::now();

@@ -140,7 +140,11 @@ pub enum RecordedEvent {
         error: Error,
     },
     /// A tool thread carries out this call, with the arguments as the tool understands them.
-    ToolStarted(ToolCall),
+    ToolStarted {
+        call: ToolCall,
+        /// A person has allowed it.
+        is_asked: bool,
+    },
     /// A tool thread has ended.
     Tool(ToolResult),
 }

@@ -323,9 +323,9 @@ fn unrunnable(call: &Call) -> Vec<Chunk> {
     shown.into_iter().chain([Chunk::ToolResult(result.clone())]).collect()
 }
 
-fn record_start(call: &ToolCall, arguments: &Value, agent: AgentId, context: &mut Context) {
-    let started = || RecordedEvent::ToolStarted(ToolCall { arguments: arguments.to_string(), ..call.clone() });
-    context.outbox.record_event(agent, started);
+fn record_start(call: &ToolCall, arguments: &Value, is_asked: bool, agent: AgentId, context: &mut Context) {
+    let call = || ToolCall { arguments: arguments.to_string(), ..call.clone() };
+    context.outbox.record_event(agent, || RecordedEvent::ToolStarted { call: call(), is_asked });
 }
 
 fn failure_result(call: &ToolCall, message: &str) -> ToolResult {
@@ -467,12 +467,12 @@ impl Agent {
             && tools::is_in_background(&prepared.arguments)
         {
             let (called, prepared) = (call.call.clone(), (**prepared).clone());
-            return self.answer_started(at, called, prepared, context);
+            return self.answer_started(at, called, prepared, is_free, context);
         }
         let wake = context.wake.clone();
         let started = Running::start(spec, call.call.clone(), (**prepared).clone(), environment, wake);
         if started.is_ok() {
-            record_start(&call.call, &prepared.arguments, self.identity.id, context);
+            record_start(&call.call, &prepared.arguments, !is_free, self.identity.id, context);
         }
         call.progress = match started {
             Ok(running) => Progress::Running(running, context.now),
@@ -485,8 +485,8 @@ impl Agent {
     }
 
     /// Starts a command in the background, and answers its call.
-    fn answer_started(&mut self, at: usize, call: ToolCall, prepared: Prepared, context: &mut Context) {
-        record_start(&call, &prepared.arguments, self.identity.id, context);
+    fn answer_started(&mut self, at: usize, call: ToolCall, prepared: Prepared, is_free: bool, context: &mut Context) {
+        record_start(&call, &prepared.arguments, !is_free, self.identity.id, context);
         let started = self.start_in_background(call.clone(), prepared, context);
         let is_error = started.is_err();
         let mut result = ToolResult { is_error, ..failure_result(&call, &started.unwrap_or_else(|message| message)) };

@@ -62,6 +62,9 @@ impl ToolResult {
 
 /// Gives the results of tool calls in place of the tools, which then do not run: for a replay.
 pub trait ScriptedTools: std::fmt::Debug + Send + Sync {
+    /// Whether the person is asked about this call, if that is known.
+    fn asks(&self, name: &str, arguments: &serde_json::Value) -> Option<bool>;
+
     /// Blocks the thread of the call until its result is due or the call is cancelled.
     fn run(&self, name: &str, arguments: &serde_json::Value, is_cancelled: &dyn Fn() -> bool)
     -> Result<String, String>;

@@ -67,9 +67,16 @@ struct Writer {
     /// The models of the agents that were there first.
     models: BTreeMap<AgentId, String>,
     replies: BTreeMap<AgentId, Reply>,
-    /// The calls that tools are carrying out, with the moment of their start.
-    calls: BTreeMap<(AgentId, String), (Moment, ToolCall)>,
+    /// The calls that tools are carrying out.
+    calls: BTreeMap<(AgentId, String), RunningCall>,
     error: Option<io::Error>,
+}
+
+struct RunningCall {
+    start: Moment,
+    call: ToolCall,
+    /// A person has allowed it.
+    is_asked: bool,
 }
 
 impl Record {
@@ -167,8 +174,9 @@ impl Record {
                     }
                     writer.end_reply(agent);
                 }
-                RecordedEvent::ToolStarted(call) => {
-                    writer.calls.insert((agent, call.id.clone()), (now, call));
+                RecordedEvent::ToolStarted { call, is_asked } => {
+                    let id = call.id.clone();
+                    writer.calls.insert((agent, id), RunningCall { start: now, call, is_asked });
                 }
                 RecordedEvent::Tool(result) => writer.end_call(agent, &result),
             }
@@ -265,7 +273,7 @@ impl Writer {
     fn end(&mut self, agent: AgentId) {
         self.end_reply(agent);
         let cut = self.calls.extract_if(.., |(of, _), _| *of == agent).collect::<Vec<_>>();
-        for (_, (_, call)) in cut {
+        for (_, call) in cut {
             self.write_tool(&call, LONGEST_MS, "", false);
         }
     }
@@ -279,19 +287,20 @@ impl Writer {
     }
 
     fn end_call(&mut self, agent: AgentId, result: &ToolResult) {
-        let Some((start, call)) = self.calls.remove(&(agent, result.call_id.clone())) else { return };
-        let after = (self.clock.now() - start).as_millis();
+        let Some(call) = self.calls.remove(&(agent, result.call_id.clone())) else { return };
+        let after = (self.clock.now() - call.start).as_millis();
         self.write_tool(&call, after, &result.content, result.is_error);
     }
 
-    fn write_tool(&mut self, call: &ToolCall, after: u128, result: &str, fails: bool) {
-        let has_texts = self.filler.is_none();
+    fn write_tool(&mut self, running: &RunningCall, after: u128, result: &str, fails: bool) {
+        let (RunningCall { call, is_asked, .. }, has_texts) = (running, self.filler.is_none());
         let arguments = if has_texts { call.arguments.clone() } else { redacted(&call.arguments) };
         let with: String = arguments.chars().take(MAX_ARGUMENTS).collect();
         let result = if has_texts { result.to_owned() } else { fill(result) };
         let (name, with, result) = (toml_string(&call.name), toml_string(&with), toml_string(&result));
         let fails = if fails { "fails = true\n" } else { "" };
-        self.write(&format!("\n[[tool]]\ntool = {name}\nwith = {with}\nafter = {after}\nresult = {result}\n{fails}"));
+        let what = format!("tool = {name}\nwith = {with}\nasks = {is_asked}\nafter = {after}\nresult = {result}");
+        self.write(&format!("\n[[tool]]\n{what}\n{fails}"));
     }
 }
 

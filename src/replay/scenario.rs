@@ -135,6 +135,8 @@ pub struct Tool {
     pub tool: String,
     /// Only a call whose arguments contain this.
     pub with: Option<String>,
+    /// Whether the person is asked about the call; otherwise the policy says so.
+    pub asks: Option<bool>,
     /// When the tool is done, after its start.
     #[serde(default)]
     pub after: u64,

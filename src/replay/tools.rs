@@ -69,13 +69,23 @@ impl Tools {
     }
 }
 
+/// The result that is meant for a call.
+fn position(unused: &[Tool], name: &str, arguments: &Value) -> Option<usize> {
+    let arguments = arguments.to_string();
+    let is_meant =
+        |tool: &Tool| tool.tool == name && tool.with.as_ref().is_none_or(|with| arguments.contains(with.as_str()));
+    unused.iter().position(is_meant)
+}
+
 impl ScriptedTools for Tools {
+    fn asks(&self, name: &str, arguments: &Value) -> Option<bool> {
+        let state = self.lock();
+        position(&state.unused, name, arguments).and_then(|at| state.unused[at].asks)
+    }
+
     fn run(&self, name: &str, arguments: &Value, is_cancelled: &dyn Fn() -> bool) -> Result<String, String> {
-        let arguments = arguments.to_string();
-        let is_meant =
-            |tool: &Tool| tool.tool == name && tool.with.as_ref().is_none_or(|with| arguments.contains(with.as_str()));
         let mut state = self.lock();
-        let Some(at) = state.unused.iter().position(is_meant) else {
+        let Some(at) = position(&state.unused, name, arguments) else {
             return Err(format!("the scenario has no result for this call of {name}"));
         };
         let tool = state.unused.remove(at);

@@ -8,7 +8,7 @@ use super::{Permission, Progress, failure_result};
 use crate::agent::{Agent, Context};
 use crate::domain::approval::Policy;
 use crate::domain::call_title::short_title;
-use crate::domain::tool::{Reach, ToolCall};
+use crate::domain::tool::{Reach, ScriptedTools, ToolCall};
 use crate::policy::Verdict;
 use crate::tools::snapshots::Recorder;
 use crate::tools::{Environment, Judge, Judged, PathVerdict, Prepared, Run, visible};
@@ -24,6 +24,16 @@ impl From<Progress> for Planned {
     fn from(progress: Progress) -> Self {
         Self { progress, refusal: None }
     }
+}
+
+/// In a replay, what was asked does not depend on the rules and the sandbox of this machine.
+fn asked_as_scripted(mut planned: Planned, script: &dyn ScriptedTools) -> Planned {
+    if let Progress::Waiting(spec, prepared, permission) = &mut planned.progress
+        && let Some(asks) = script.asks(spec.declaration.name, &prepared.arguments)
+    {
+        *permission = if asks { Permission::Wanted } else { Permission::NotNeeded };
+    }
+    planned
 }
 
 fn plan(call: &ToolCall, judge: &Judge<'_>) -> Planned {
@@ -109,7 +119,10 @@ impl Agent {
             allowed: &self.allowed_directories,
             endpoint: &self.inputs.endpoint,
         };
-        let planned = plan(call, &judge);
+        let planned = match &self.inputs.environment.script {
+            Some(script) => asked_as_scripted(plan(call, &judge), script.as_ref()),
+            None => plan(call, &judge),
+        };
         match self.work.repeats.objection(call) {
             Some(reason) => object_to(call, planned, policy, &reason),
             None => planned,
