@@ -60,6 +60,8 @@ struct Writer {
     head: Option<String>,
     /// `None`: texts are kept.
     filler: Option<Filler>,
+    /// The beginning of a character whose other bytes were not received yet.
+    cut_character: Vec<u8>,
     /// The terminal that is recorded, and its size.
     terminal: Option<(TerminalId, (u16, u16))>,
     /// The names of agents in the scenario, with their numbers in the order of creation.
@@ -91,6 +93,7 @@ impl Record {
             start: clock.now(),
             head: None,
             filler: (!config.records_texts).then(Filler::default),
+            cut_character: Vec::new(),
             terminal: None,
             names: BTreeMap::new(),
             models: BTreeMap::new(),
@@ -252,7 +255,14 @@ impl Writer {
             return;
         }
         let now = self.now_ms();
-        let typed = String::from_utf8_lossy(&input.bytes).into_owned();
+        let mut bytes = std::mem::take(&mut self.cut_character);
+        bytes.extend_from_slice(&input.bytes);
+        if let Err(error) = std::str::from_utf8(&bytes)
+            && error.error_len().is_none()
+        {
+            self.cut_character = bytes.split_off(error.valid_up_to());
+        }
+        let typed = String::from_utf8_lossy(&bytes).into_owned();
         let is_name = |word: &str| self.names.values().any(|(_, name)| name == word);
         let pieces = match &mut self.filler {
             None if input.kind == TypedKind::Secret => Filler::default().feed(now, &typed, input.kind, &is_name),

@@ -124,8 +124,8 @@ impl Filler {
                 }
             }
         }
-        // An Esc that nothing follows at once is a key.
-        if self.state == State::Escape {
+        // A lone Esc is a key.
+        if typed == "\u{1b}" && self.state == State::Escape {
             self.state = State::Text;
         }
         std::mem::take(&mut self.out)
@@ -184,6 +184,46 @@ impl Filler {
         match self.out.last_mut().filter(|(time, _)| *time == at) {
             Some((_, text)) => text.push(c),
             None => self.out.push((at, c.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled_typing(typed: &[&str]) -> String {
+        let mut filler = Filler::default();
+        let is_name = |word: &str| word == "scout";
+        let mut out = String::new();
+        for (at, keys) in (0..).zip(typed) {
+            let pieces = filler.feed(at, keys, TypedKind::Text, &is_name);
+            out.extend(pieces.into_iter().map(|(_, piece)| piece));
+        }
+        out.extend(filler.take_held().into_iter().map(|(_, piece)| piece));
+        out
+    }
+
+    #[test]
+    fn texts_are_filled_and_commands_names_and_keys_stay() {
+        for (typed, expected) in [
+            ("hello all\r", "xxxxx xxx\r"),
+            ("/tell scout the secret 7\r", "/tell scout xxx xxxxxx 7\r"),
+            ("/fork --name spy --stay a task\r", "/fork --name spy --stay x xxxx\r"),
+            ("/kill spy\r", "/kill spy\r"),
+            ("!ls secret\r", "!xx xxxxxx\r"),
+            ("\u{1b}[A\u{1b}[5~no\r", "\u{1b}[A\u{1b}[5~xx\r"),
+            ("\u{1b}[200~/tell two\nlines\u{1b}[201~ more\r", "\u{1b}[200~xxxxx xxx\nxxxxx\u{1b}[201~ xxxx\r"),
+            ("\u{1b}[D/secret", "\u{1b}[Dxxxxxxx"),
+            ("no\u{15}/switch scout\r", "xx\u{15}/switch scout\r"),
+            ("/send scout half", "/send scout xxxx"),
+        ] {
+            assert_eq!(filled_typing(&[typed]), expected);
+            let keys: Vec<String> = typed.chars().map(String::from).collect();
+            if !typed.contains('\u{1b}') {
+                let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+                assert_eq!(filled_typing(&keys), expected, "key by key");
+            }
         }
     }
 }
