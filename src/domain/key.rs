@@ -1,4 +1,6 @@
-//! Decoded keyboard, mouse and clipboard input.
+//! Decoded keyboard, mouse and clipboard input, and what a record keeps of the bytes.
+
+use crate::base::id::TerminalId;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
@@ -56,4 +58,23 @@ pub struct Modifiers {
     pub alt: bool,
     /// Shift; for characters it is already in the character.
     pub shift: bool,
+}
+
+/// What a terminal has received.
+pub struct TypedInput {
+    pub terminal: TerminalId,
+    pub bytes: Vec<u8>,
+    /// Columns and rows of the terminal.
+    pub size: (u16, u16),
+    pub kind: TypedKind,
+}
+
+/// What letters are where they are typed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TypedKind {
+    Text,
+    /// Keys of a view, or answers.
+    Keys,
+    /// Perhaps a key of a provider, which is never recorded.
+    Secret,
 }

@@ -15,6 +15,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, TerminalId};
 use crate::domain::config::Config;
 use crate::domain::flow::Origin;
+use crate::domain::key::{TypedInput, TypedKind};
 use crate::domain::tool::{ToolCall, ToolResult};
 use crate::repl::event::Event;
 use filler::{Filler, fill, redacted};
@@ -32,25 +33,6 @@ const MAX_ARGUMENTS: usize = 200;
 /// Writes the scenario, if one was asked for.
 #[derive(Default)]
 pub struct Record(Option<Writer>);
-
-/// What a terminal has received.
-pub struct TypedInput {
-    pub terminal: TerminalId,
-    pub bytes: Vec<u8>,
-    /// Columns and rows of the terminal.
-    pub size: (u16, u16),
-    pub kind: TypedKind,
-}
-
-/// What letters are where they are typed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum TypedKind {
-    Text,
-    /// Keys of a view, or answers.
-    Keys,
-    /// Perhaps a key of a provider, which is never recorded.
-    Secret,
-}
 
 struct Writer {
     file: File,

@@ -18,11 +18,12 @@ use crate::base::id::{AgentId, TerminalId};
 use crate::domain::change::Change;
 use crate::domain::config::Config;
 use crate::domain::flow::{AgentOutcome, Origin};
+use crate::domain::key::TypedInput;
 use crate::domain::message::Body;
 use crate::domain::trace::{Candidate, Name, SCHEMA, TraceLine, Watched};
 use crate::reactor::{Ready, Source};
 use crate::repl::event::Event;
-use crate::repl::record::{Record, TypedInput};
+use crate::repl::record::Record;
 use crate::repl::timeout::{Timeout, WakeReason};
 use crate::repl::watch::{SlowTurns, Watch};
 

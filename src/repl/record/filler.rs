@@ -1,7 +1,7 @@
 //! Replaces texts by filler of the same length. Of what is typed, commands stay, with the names of agents, options and
 //! numbers; so do keys.
 
-use super::TypedKind;
+use crate::domain::key::TypedKind;
 
 /// Commands whose arguments are no texts of a conversation.
 const WITHOUT_TEXT: &[&str] = &[
