@@ -1,5 +1,5 @@
-//! Random sessions of several agents are recorded and replayed: the logs, what was delivered when, and the screen are the
-//! same.
+//! Random sessions of several agents are recorded and replayed: the logs, what was delivered when, and the screen are
+//! the same.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -67,7 +67,7 @@ fn check(seed: u64, scenario: &str) -> Seen {
     session
 }
 
-/// Fails with the first difference: of what was delivered, because that has times, then of the logs, then of the screens.
+/// Fails with the first difference: of what was delivered, which has times, then of the logs, then of the screens.
 fn fail_with_first_difference(seed: u64, session: &Seen, replayed: &Seen) -> ! {
     let (one, other) = (&session.delivered, &replayed.delivered);
     let at = one.iter().zip(other).take_while(|(one, other)| one == other).count();

@@ -1,6 +1,6 @@
-//! Records a session as a scenario for `polylogue replay`: what was typed, the replies and failures of the provider, and
-//! the results of tools, with their times. What was typed is recorded as the bytes of the terminal, because only they
-//! mean the same again. Texts are replaced by filler of the same length unless the person wants to keep them.
+//! Records a session as a scenario for `polylogue replay`: what was typed, the replies and failures of the provider,
+//! and the results of tools, with their times. What was typed is recorded as the bytes of the terminal, because only
+//! they mean the same again. Texts are replaced by filler of the same length unless the person wants to keep them.
 
 mod filler;
 mod reply;
@@ -219,7 +219,8 @@ impl Writer {
         let models = self.models.iter().filter_map(|(agent, model)| Some((name(agent)?, toml_string(model))));
         let models: Vec<String> = models.map(|(name, model)| format!("{name} = {model}")).collect();
         let (agents, models) = (names.join(", "), models.join(", "));
-        format!("agents = [{agents}]\nmodels = {{ {models} }}\n{}", size.unwrap_or_default())
+        let models = if models.is_empty() { models } else { format!("models = {{ {models} }}\n") };
+        format!("agents = [{agents}]\n{models}{}", size.unwrap_or_default())
     }
 
     fn not_replayed(&mut self, what: &str, is_nothing: bool) {

@@ -81,8 +81,8 @@ pub struct Input {
 pub struct Reply {
     /// Whose request it answers.
     pub agent: String,
-    /// Answers only requests of this agent, in the order of creation from 0, whatever its model is; -1 is any agent that
-    /// is in no list.
+    /// Answers only requests of this agent, in the order of creation from 0, whatever its model is; -1 is any agent
+    /// that is in no list.
     pub number: Option<i64>,
     /// Answers only a request whose newest message contains this.
     pub asked: Option<String>,
