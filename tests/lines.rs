@@ -79,9 +79,96 @@ fn a_reader_that_leaves_ends_it_and_so_do_exit_and_a_signal() {
     assert_eq!(chat.ends().code, 143);
 }
 
-/// The queue of an agent has a limit; lines of a program wait for it instead of being refused.
+/// Whether a line is the next message or an answer does not depend on how quick the model is.
 #[test]
-fn more_lines_than_the_queue_holds_are_all_entered() {
+fn a_line_waits_for_the_turn_before_it_and_answers_what_that_asks() {
+    let home = Home::new();
+    let call = "%tool bash {\"command\":\"touch made\"}\n";
+    let mut chat = home.start_with_input(&["--plain", "--approval", "ask"]);
+    chat.write(&format!("{call}y\n{call}n\nlast\n"));
+    let ended = chat.ends();
+    assert!(ended.code == 0 && ended.out.contains("agent 0: last"), "{ended:?}");
+    let log = home.log(0);
+    let results: Vec<bool> = log
+        .iter()
+        .filter_map(|body| match body {
+            Body::ToolResult(result) => Some(result.is_error),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results, [false, true], "allowed and denied: {log:?}");
+}
+
+/// Commands do not wait for the agent, so that a stuck one can be left.
+#[test]
+fn commands_are_entered_while_the_agent_is_at_work() {
+    let home = Home::new();
+    let lines: String = (0..100).map(|n| format!("/name n{n}\n")).collect();
+    let ended = enter(&home, &format!("%hang\n{lines}/exit\nnever\n"));
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert_eq!(texts(&home.log(0)).iter().filter(|text| **text == "never").count(), 0);
+}
+
+/// Each is a run of its own: they wait for each other, and none is cut by the end of another.
+#[test]
+fn runs_at_the_same_time_wait_for_each_other() {
+    let home = Home::new();
+    let all: Vec<_> = (0..6)
+        .map(|n| {
+            let mut chat = home.start_with_input(&PLAIN);
+            chat.write(&format!("word {n}\n"));
+            drop(chat.input.take());
+            chat
+        })
+        .collect();
+    for (n, chat) in all.into_iter().enumerate() {
+        let ended = chat.ends();
+        assert!(ended.code == 0 && ended.out.contains(&format!(": word {n}")), "{ended:?}");
+    }
+}
+
+#[test]
+fn an_end_of_the_process_that_holds_the_directory_is_an_error() {
+    let home = Home::new();
+    assert_eq!(home.run(&["serve", "--background"]).code, 0);
+    let mut chat = home.start_with_input(&PLAIN);
+    chat.write("hello\n");
+    while !chat.line().contains(": hello") {}
+    assert_eq!(home.run(&["stop"]).code, 0);
+    let ended = chat.ends();
+    assert!(ended.code == 1 && ended.err.contains("the server has ended"), "{ended:?}");
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_sent() {
+    let home = Home::new();
+    assert_eq!(home.run(&["serve", "--background"]).code, 0);
+    let mut chat = home.start_with_input(&["--plain", "--approval", "nonsense"]);
+    chat.write("hello\n");
+    let refused = chat.ends();
+    assert!(refused.code == 2 && refused.err.contains("--approval"), "{refused:?}");
+    assert_eq!(home.run(&["stop"]).code, 0);
+    let directory = home.shell("\"$0\" --plain </");
+    assert!(directory.code == 2 && directory.err.contains("is a directory"), "{directory:?}");
+}
+
+/// No Enter is added where the last line has its end.
+#[test]
+fn exactly_the_lines_are_entered() {
+    let home = Home::new();
+    assert_eq!(enter(&home, "\u{feff}/name first\r\nhello\n").code, 0);
+    assert_eq!(texts(&home.log(0)), ["hello", "hello"], "the mark at the beginning is no text");
+    let read = home.start_with_input(&["--plain", "--read-only"]);
+    let refused = {
+        let mut chat = read;
+        chat.write("one\ntwo\n");
+        chat.ends()
+    };
+    assert_eq!(refused.out.matches("this chat is read-only").count(), 2, "{refused:?}");
+}
+
+#[test]
+fn many_lines_are_all_entered() {
     let home = Home::new();
     let count = scaled(1_200, 150);
     let lines: String = (0..count).map(|n| format!("line {n}\n")).collect();

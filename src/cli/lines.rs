@@ -5,6 +5,8 @@
 use std::os::fd::RawFd;
 use std::time::Duration;
 
+use rustix::fs::{FileType, fstat};
+
 use super::arguments::{ALLOW_EVERYTHING, Arguments};
 use super::client::{refusal, server_ended};
 use super::config::{self, Loaded, ProcessEnvironment};
@@ -18,21 +20,26 @@ use crate::base::error::{Error, Result};
 use crate::domain::choices::{Opening, Opens};
 use crate::domain::config::Config;
 use crate::domain::display::Abilities;
-use crate::domain::wire::{Request, Response, TerminalFacts};
+use crate::domain::wire::{Request, Response, SERVER_ENDED, TerminalFacts};
 use crate::reactor::Signals;
 use crate::repl::Turn;
 
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Bytes of keys in one request.
 const KEYS_PER_REQUEST: usize = 64 * 1024;
 
 /// Whether a chat with these arguments reads lines: `--plain`, and standard input is no terminal.
-pub fn is_meant(arguments: &Arguments, env: &ProcessEnvironment) -> bool {
-    !rustix::termios::isatty(std::io::stdin()) && config::load(arguments, env).config().display.plain
+pub fn is_meant(arguments: &Arguments) -> bool {
+    arguments.plain && !rustix::termios::isatty(std::io::stdin())
 }
 
 pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
     if arguments.dangerously_allow_everything {
         return Err(Error::usage(format!("{ALLOW_EVERYTHING} needs a terminal, or --print")));
+    }
+    // Before a conversation is begun.
+    if fstat(std::io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory) {
+        return Err(Error::usage("standard input is a directory: expected lines"));
     }
     let loaded = config::load(arguments, env);
     let opening = connect::opening(arguments, &loaded)?;
@@ -44,12 +51,14 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
         Ok(Config { record, records_texts, ..loaded.into_config()? })
     };
     let options = HostOptions {
-        listens: !arguments.read_only,
         reads_only: arguments.read_only,
         tells_at_end: false,
         ..HostOptions::for_run((arguments, env), None, &configure)
     };
     let (mut host, config) = Host::open(&options)?;
+    // The server may have a provider that is not configured here.
+    let loaded = if host.is_local() { loaded } else { loaded.without_model_error() };
+    loaded.check()?;
     let choices = if host.is_local() { opening.choices.clone() } else { config::choices(&config) };
     let opening = Box::new(Opening { choices, notes: loaded.notes(), ..opening });
     let mut links = Links::default();
@@ -61,7 +70,7 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
     };
     let link = links.send(&mut host, &attach, ())?;
     let (input, signals) = (Some(Input::of_process()?), Signals::catch_termination()?);
-    Lines { host, links, link, input, streams: Streams::of_process()?, signals, ended: None }.run()
+    Lines { host, links, link, input, last: None, streams: Streams::of_process()?, signals, ended: None }.run()
 }
 
 /// A terminal that prints lines.
@@ -87,6 +96,8 @@ struct Lines {
     link: u64,
     /// `None` after its end.
     input: Option<Input>,
+    /// The last byte of it.
+    last: Option<u8>,
     streams: Streams,
     signals: Signals,
     /// The exit code, once the chat has ended; what it printed last may still wait for the reader.
@@ -121,7 +132,10 @@ impl Lines {
             self.pass_output()?;
         }
         if turn == Turn::Exit {
-            self.ended.get_or_insert(code::DONE);
+            self.ended.get_or_insert(code::FAILED);
+        }
+        if self.ended.is_some() {
+            self.stop_reading()?;
         }
         match self.streams.error() {
             None => Ok(self.ended.filter(|_| !self.streams.is_waiting())),
@@ -165,29 +179,45 @@ impl Lines {
     fn pass_input(&mut self) -> Result<()> {
         let takes_input = self.takes_input();
         let Some(input) = self.input.as_mut().filter(|_| takes_input) else { return Ok(()) };
-        let watched = input.watched();
         input.read_available()?;
         let mut keys = input.take();
+        if self.last.is_none() && keys.starts_with(BYTE_ORDER_MARK) {
+            keys.drain(..BYTE_ORDER_MARK.len());
+        }
+        self.last = keys.last().copied().or(self.last);
         let is_over = input.has_ended();
         if is_over {
-            watched.map_or(Ok(()), |fd| self.host.watch(fd, false, false))?;
-            self.input = None;
-            keys.push(b'\n');
+            self.stop_reading()?;
+            if self.last.is_some_and(|last| last != b'\n') {
+                keys.push(b'\n');
+            }
         }
-        let count = keys.len().div_ceil(KEYS_PER_REQUEST);
-        for (at, keys) in keys.chunks(KEYS_PER_REQUEST).enumerate() {
-            let request = Request::Keys { keys: keys.to_vec(), is_last: is_over && at + 1 == count };
-            self.links.send_more(self.link, &request)?;
+        for keys in keys.chunks(KEYS_PER_REQUEST) {
+            self.links.send_more(self.link, &Request::Keys { keys: keys.to_vec(), is_last: false })?;
         }
-        Ok(())
+        match is_over {
+            true => self.links.send_more(self.link, &Request::Keys { keys: Vec::new(), is_last: true }),
+            false => Ok(()),
+        }
+    }
+
+    fn stop_reading(&mut self) -> Result<()> {
+        match self.input.take().and_then(|input| input.descriptor()) {
+            Some(fd) => self.host.watch(fd, false, false),
+            None => Ok(()),
+        }
     }
 
     fn pass_output(&mut self) -> Result<()> {
         while let Some((_, news)) = self.links.next(|()| false) {
             match news {
                 News::Response(Response::Frame(text), _) => self.streams.answer(&text),
-                News::Response(Response::End(_), _) => {
-                    self.ended = Some(code::DONE);
+                News::Response(Response::End(reason), _) => {
+                    let is_cut = reason.starts_with(SERVER_ENDED);
+                    if is_cut {
+                        print_note(&reason);
+                    }
+                    self.ended = Some(if is_cut { code::FAILED } else { code::DONE });
                     return Ok(());
                 }
                 News::Response(Response::Refused { kind, message }, _) => return Err(refusal(&kind, message)),

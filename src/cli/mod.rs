@@ -161,7 +161,7 @@ fn run(arguments: &Arguments) -> Result<u8> {
         Some(Command::MultiAgent(_)) => Err(Error::not_built_in("coordinator")),
         Some(command) => scripts::run(arguments, command, &data_directory::required(arguments, &env)?),
         None if arguments.print => print::run(arguments, &env),
-        None if lines::is_meant(arguments, &env) => lines::run(arguments, &env),
+        None if lines::is_meant(arguments) => lines::run(arguments, &env),
         None => chat_or_attach(arguments, &env),
     }
 }

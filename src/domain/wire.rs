@@ -69,6 +69,9 @@ pub const LONGEST_LINE: usize = 16 << 20;
 /// The longest text for the editor of a client, in bytes; as JSON it is at most six times as long.
 pub const LONGEST_EDITED: usize = 2 << 20;
 
+/// How the reason of an [`Response::End`] begins when the process ends under its client.
+pub const SERVER_ENDED: &str = "the server has ended";
+
 /// The terminal of an attached client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalFacts {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::base::error::Result;
-use crate::base::id::{ClientId, TerminalId};
+use crate::base::id::{AgentId, ClientId, TerminalId};
 use crate::base::text;
 use crate::domain::choices::Opening;
 use crate::domain::display::Abilities;
@@ -93,31 +93,32 @@ impl Repl {
 }
 
 impl Repl {
-    /// Holds the lines of programs back where the queue is long, and detaches the terminals at which nothing more will be
-    /// typed, if all agents are idle. A question that nobody will answer stays open.
+    /// Detaches the terminals at which nothing more will be typed, if all agents are idle. A question that nobody will answer
+    /// stays open.
     pub(super) fn leave_when_idle(&mut self) {
-        for terminal in self.terminals.iter_mut() {
-            terminal.hold_lines(self.core.agent(terminal.focus).map_or(0, |agent| agent.queue.len()));
-        }
-        let through: Vec<TerminalId> = self
-            .terminals
-            .ids()
-            .into_iter()
-            .filter(|id| self.terminals.get(*id).is_some_and(Terminal::is_through))
-            .collect();
-        if through.is_empty() || !self.is_at_rest() {
+        if !self.terminals.has_scripted() {
             return;
         }
-        for id in through {
-            self.terminals.leave(Origin::Terminal(id));
+        for id in self.terminals.ids() {
+            self.terminals.hold_texts(&self.core, id);
+            if self.terminals.get(id).is_some_and(Terminal::is_through) && self.is_at_rest(id) {
+                self.terminals.leave(Origin::Terminal(id));
+            }
         }
     }
 
-    fn is_at_rest(&mut self) -> bool {
+    /// Whether all agents are idle; in a process that serves others, those that this terminal has shown, and their descendants.
+    fn is_at_rest(&mut self, id: TerminalId) -> bool {
+        let is_shared = self.server.is_listening();
+        let shown = self.terminals.get(id).map(|terminal| &terminal.shown);
         let roster = self.core.roster();
-        let is_busy = roster.busy().iter().any(|agent| !roster.asking().contains(agent))
-            || roster.iter().any(|agent| agent.view.has_command);
-        !is_busy && !self.split().1.any(|component| component.has_to_end())
+        let is_meant = |agent: AgentId| {
+            let is_below = |top: &AgentId| *top == agent || roster.is_ancestor(*top, agent);
+            !is_shared || shown.is_some_and(|shown| shown.iter().any(is_below))
+        };
+        let is_busy = roster.busy().iter().any(|agent| !roster.asking().contains(agent) && is_meant(*agent))
+            || roster.iter().any(|agent| agent.view.has_command && is_meant(agent.id()));
+        !is_busy && (is_shared || !self.split().1.any(|component| component.has_to_end()))
     }
 }
 
@@ -188,8 +189,9 @@ impl Attached<'_> {
         if client.connection.is_ready() && terminal.take_requests().contains(&TerminalRequest::Suspend) {
             client.send(&Response::Suspend {});
         }
-        client.set_key_bytes(terminal.buffered_bytes());
-        if client.has_left() && !terminal.has_keys() {
+        let is_full = terminal.remote().is_some_and(|remote| remote.input.len() >= MOST_KEYS);
+        client.set_key_bytes(terminal.buffered_bytes(), is_full);
+        if client.has_left() && (terminal.is_held() || !terminal.has_keys()) {
             self.server.remove(self.core, id);
         }
     }

@@ -259,7 +259,8 @@ fn drive_connections(core: &mut Core, ready: &[Ready]) -> BTreeSet<AgentId> {
         }
         agents.insert(id);
     }
-    for id in core.roster().due(now, AGENTS_PER_TURN) {
+    let due = core.roster().due(now, AGENTS_PER_TURN);
+    for id in core.roster().in_order(due) {
         core.with_agent(id, |agent, context| {
             if agent.connection().timer().is_some_and(|at| at <= now) {
                 agent.connection().on_timer(context.network, now);

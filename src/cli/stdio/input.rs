@@ -124,6 +124,11 @@ impl Input {
         (self.is_pollable && !self.has_ended).then(|| self.fd.as_raw_fd())
     }
 
+    /// The descriptor, if it can be polled.
+    pub fn descriptor(&self) -> Option<RawFd> {
+        self.is_pollable.then(|| self.fd.as_raw_fd())
+    }
+
     /// Whether it has to be read without a poll.
     pub fn is_always_ready(&self) -> bool {
         !self.is_pollable && !self.has_ended

@@ -16,7 +16,14 @@ pub fn draw<'a>(row: &'a Row, name: impl Fn(&'a str) -> &'a str, width: usize) -
     };
     let limit = row.timeout_us.map_or("for ever".to_owned(), milliseconds);
     let candidates: Vec<String> = row.candidates.iter().map(|candidate| time_limit(candidate, &name)).collect();
-    let least = if candidates.is_empty() { limit } else { format!("{limit}, the least of {}", candidates.join(", ")) };
+    let least = row.candidates.iter().map(|candidate| candidate.timeout_us).min();
+    let least = match least {
+        None => limit,
+        Some(least) if row.timeout_us.is_some_and(|limit| limit < least) => {
+            format!("{limit}, because work was left; otherwise {}", candidates.join(", "))
+        }
+        Some(_) => format!("{limit}, the least of {}", candidates.join(", ")),
+    };
     let lines = [("read", set(|watched| watched.read)), ("write", set(|watched| watched.write)), ("wait", least)];
     lines.iter().map(|(label, text)| labelled(label, text, width)).collect()
 }

@@ -53,7 +53,15 @@ pub(super) enum ClientState {
     Syncing { ticket: u64, response: Response },
     /// A terminal, the bytes of keys that are buffered for it, and whether the client can open an editor and a pager
     /// and read the clipboard.
-    Terminal { terminal: TerminalId, key_bytes: usize, can_edit: bool, can_view: bool, can_paste: bool },
+    Terminal {
+        terminal: TerminalId,
+        key_bytes: usize,
+        /// No more keys are taken for now.
+        is_full: bool,
+        can_edit: bool,
+        can_view: bool,
+        can_paste: bool,
+    },
 }
 
 impl Client {
@@ -177,9 +185,9 @@ impl Client {
     }
 
     /// Notes how many bytes of keys are buffered for its terminal.
-    pub(in crate::repl) fn set_key_bytes(&mut self, bytes: usize) {
-        if let ClientState::Terminal { key_bytes, .. } = &mut self.state {
-            *key_bytes = bytes;
+    pub(in crate::repl) fn set_key_bytes(&mut self, bytes: usize, is_now_full: bool) {
+        if let ClientState::Terminal { key_bytes, is_full, .. } = &mut self.state {
+            (*key_bytes, *is_full) = (bytes, is_now_full);
         }
     }
 
@@ -220,7 +228,8 @@ impl Client {
 
     /// Whether something can be done for it at once.
     pub(super) fn has_work(&self) -> bool {
-        let has_request = self.takes_requests() && self.connection.has_line();
+        let is_full = matches!(self.state, ClientState::Terminal { is_full: true, .. });
+        let has_request = self.takes_requests() && self.connection.has_line() && !is_full;
         self.is_done() || has_request || !self.is_closing && self.connection.can_read()
     }
 }

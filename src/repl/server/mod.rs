@@ -22,7 +22,7 @@ use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId, TerminalId};
 use crate::base::text;
-use crate::domain::wire::{LONGEST_LINE, Request, Response, TerminalFacts};
+use crate::domain::wire::{LONGEST_LINE, Request, Response, SERVER_ENDED, TerminalFacts};
 use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::component::{Command, Component};
 use crate::repl::core::{Core, limits, viewers};
@@ -230,7 +230,11 @@ impl Server {
         terminal: TerminalId,
         &TerminalFacts { can_edit, can_view, can_paste, .. }: &TerminalFacts,
     ) {
-        self.set_state(core, id, ClientState::Terminal { terminal, key_bytes: 0, can_edit, can_view, can_paste });
+        self.set_state(
+            core,
+            id,
+            ClientState::Terminal { terminal, key_bytes: 0, is_full: false, can_edit, can_view, can_paste },
+        );
     }
 
     pub(super) fn attached_terminals(&self) -> Vec<(ClientId, TerminalId)> {
@@ -274,7 +278,7 @@ impl Server {
             let response = match self.clients.get(&id).map(|client| &client.state) {
                 Some(ClientState::Terminal { .. }) => {
                     let agents = text::counted(core.roster().len(), "agent is", "agents are");
-                    Response::End(format!("the server has ended: {agents} saved"))
+                    Response::End(format!("{SERVER_ENDED}: {agents} saved"))
                 }
                 Some(ClientState::Idle) | None => continue,
                 Some(_) => error_response("the server has ended"),

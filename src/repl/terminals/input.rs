@@ -48,6 +48,14 @@ impl Terminals {
         }
     }
 
+    /// Decides whether the next line of a program waits.
+    pub(in crate::repl) fn hold_texts(&mut self, core: &Core, id: TerminalId) {
+        let Some(terminal) = self.get_mut(id).filter(|terminal| terminal.mode.is_scripted) else { return };
+        let agent = core.agent(terminal.focus);
+        terminal.shown.insert(terminal.focus);
+        terminal.hold_texts(agent.is_some_and(|agent| agent.state() != State::Idle && agent.question().is_none()));
+    }
+
     /// The next act that keys at this terminal cause. Keys that only edit or scroll are handled here. The caller
     /// carries the act out before it takes the next one: what a key means depends on it.
     pub(in crate::repl) fn next_act(&mut self, core: &mut Core, id: TerminalId) -> Option<(AgentId, Act)> {
@@ -55,6 +63,7 @@ impl Terminals {
             if let Some(act) = self.get_mut(id)?.input.acts.pop_front() {
                 return Some(act);
             }
+            self.hold_texts(core, id);
             let key = self.get_mut(id)?.next_key()?;
             let agent = self.get(id)?.focus;
             if self.get_mut(id)?.take_report(&key, &core.config().display.theme) {

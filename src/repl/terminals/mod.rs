@@ -122,6 +122,11 @@ impl Terminals {
         self.iter().any(Terminal::is_local)
     }
 
+    /// Whether the lines of one come from a program.
+    pub(super) fn has_scripted(&self) -> bool {
+        self.iter().any(|terminal| terminal.mode.is_scripted)
+    }
+
     /// The first that is not read-only.
     pub(super) fn first_writable(&self) -> Option<TerminalId> {
         self.terminals.iter().find(|(_, terminal)| !terminal.mode.is_read_only).map(|(id, _)| *id)

@@ -1,7 +1,7 @@
 //! One terminal: its keys, its screen, its size, and the agent that it shows. Its drafts are with
 //! the agents, except that of a read-only terminal.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
@@ -44,9 +44,6 @@ pub struct TerminalMode {
     pub is_scripted: bool,
 }
 
-/// Lines of a program that wait in the queue of an agent; the others wait at the terminal.
-const MOST_QUEUED_LINES: usize = 64;
-
 /// A request to the owner of an attached terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminalRequest {
@@ -78,8 +75,10 @@ pub struct Terminal {
     is_gone: bool,
     /// Nothing more will be typed here.
     has_ended: bool,
-    /// Lines of a program wait for room in the queue of the agent.
+    /// The next line, of a program, is a text that waits until the agent is idle or asks.
     is_held: bool,
+    /// The agents that it has shown, if its lines come from a program.
+    pub(in crate::repl) shown: BTreeSet<AgentId>,
     is_detached: bool,
     /// The choices of conversations that begin here.
     pub(super) begins_with: Choices,
@@ -181,6 +180,7 @@ impl Terminal {
             is_gone: false,
             has_ended: false,
             is_held: false,
+            shown: BTreeSet::new(),
             is_detached: false,
             begins_with: Choices::default(),
             begun: Vec::new(),
@@ -333,9 +333,15 @@ impl Terminal {
         self.has_ended = true;
     }
 
-    /// Lines of a program wait while so many wait in the queue of the agent shown.
-    pub(in crate::repl) fn hold_lines(&mut self, queued: usize) {
-        self.is_held = self.mode.is_scripted && queued >= MOST_QUEUED_LINES;
+    /// A text of a program waits while the agent shown is at work and asks nothing, so that it does not depend on the speed
+    /// of a model whether it is the next message or an answer. Commands do not wait.
+    pub(super) fn hold_texts(&mut self, is_at_work: bool) {
+        let is_text = |key: &Key| matches!(key, Key::Paste(text) if !text.is_empty() && !text.starts_with(['/', '!']));
+        self.is_held = is_at_work && self.keyboard.peek().is_some_and(is_text);
+    }
+
+    pub(in crate::repl) fn is_held(&self) -> bool {
+        self.is_held
     }
 
     /// Whether everything that was typed here is done and everything drawn is sent, and nothing more will be typed.

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::response::{Part, Response};
 use crate::base::error::Result;
+use crate::net::AGENT_HEADER;
 use crate::replay::outcome::AgentOutcome;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,6 +34,8 @@ impl State {
 #[derive(Default)]
 pub struct Agent {
     pub name: String,
+    /// Its place in `repl->agents`.
+    number: usize,
     pub state: State,
     /// What is typed while it is on the screen.
     pub input_buffer: String,
@@ -62,8 +65,8 @@ struct Transfer {
 }
 
 impl Agent {
-    pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), ..Self::default() }
+    pub fn new(number: usize, name: &str) -> Self {
+        Self { number, name: name.to_owned(), ..Self::default() }
     }
 
     /// The socket of its transfer.
@@ -91,7 +94,8 @@ impl Agent {
         let messages = json!([{"role": "user", "content": self.question}]);
         let body = json!({"model": self.name, "messages": messages}).to_string();
         let mut socket = UnixStream::connect(address)?;
-        write!(socket, "POST / HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
+        let (number, length) = (self.number, body.len());
+        write!(socket, "POST / HTTP/1.1\r\n{AGENT_HEADER}: {number}\r\ncontent-length: {length}\r\n\r\n{body}")?;
         socket.set_nonblocking(true)?;
         transfer.socket = Some(socket);
         Ok(())

@@ -65,7 +65,7 @@ pub fn play(scenario: &Scenario, faults: &[Fault]) -> Result<Played> {
     let start = clock.now();
     let mut played = Loop {
         faults: faults.to_vec(),
-        agents: scenario.agents.iter().map(|name| Agent::new(name)).collect(),
+        agents: scenario.agents.iter().enumerate().map(|(number, name)| Agent::new(number, name)).collect(),
         current: 0,
         world: World::new(scenario, directory.path(), start)?,
         reactor: Reactor::new()?,
