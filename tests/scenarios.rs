@@ -166,7 +166,7 @@ fn a_difference_from_what_is_expected_is_named_and_fails() {
 /// A scenario may come from a stranger.
 #[test]
 fn a_replay_runs_no_program_and_writes_no_file() {
-    for line in ["!touch made", "!!touch made", "/export made", "/env coding@/", "# a rule"] {
+    for line in ["!touch made", "!!touch made", "/export made", "/env coding@/", "# a rule", "/setup"] {
         let home = Home::new();
         let tool = r#"
 about = "it reaches nothing"
@@ -282,4 +282,40 @@ fn a_session_is_recorded_with_its_texts_if_asked() {
     assert!(scenario.contains("secret notes") && scenario.contains("%slow 100\\nsecret words of main"), "{scenario}");
     let again = Home::new().run(&["--record", home.directory.path().join("it.toml").to_str().expect("UTF-8"), "hello"]);
     assert!(again.code != 0, "a record is never written over: {again:?}");
+}
+
+/// In a store with conversations a chat begins a new one.
+#[test]
+fn a_recording_of_the_second_chat_replays_in_the_conversation_that_was_shown() {
+    let home = Home::new();
+    for (args, text) in
+        [(&["--plain"][..], "first\n"), (&["--plain", "--record", "it.toml", "--record-texts"], "second\n")]
+    {
+        let mut chat = home.start_with_input(args);
+        chat.write(text);
+        assert_eq!(chat.ends().code, 0);
+    }
+    let scenario = std::fs::read_to_string(home.directory.path().join("it.toml")).expect("a record");
+    assert!(scenario.contains("shows = \"agent 1\""), "{scenario}");
+    let played = home.run(&["replay", "it.toml"]);
+    assert_eq!(played.code, 0, "{played:?}\n{scenario}");
+}
+
+/// Lines that arrive at once with the one that opens the panel are no texts of a conversation.
+#[test]
+fn what_is_typed_in_the_setup_is_never_recorded_and_the_file_is_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for more in [&["--record-texts"][..], &[]] {
+        let home = Home::new();
+        let mut chat = home.start_with_input(&[&["--plain", "--record", "it.toml"], more].concat());
+        chat.write("/setup\n1\n1\nsk-ant-SECRET\n");
+        chat.ends();
+        let file = home.directory.path().join("it.toml");
+        let scenario = std::fs::read_to_string(&file).expect("a record");
+        assert!(
+            scenario.contains("/setup") && !scenario.contains("SECRET") && !scenario.contains("sk-ant"),
+            "{scenario}"
+        );
+        assert_eq!(std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
+    }
 }

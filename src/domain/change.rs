@@ -419,6 +419,7 @@ impl Change {
                 | Self::Files(_)
                 | Self::Fork(Fork { place: Some(_), .. })
                 | Self::Copy(_)
+                | Self::Show(Shown::View(ViewName::Setup))
         )
     }
 

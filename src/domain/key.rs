@@ -1,6 +1,6 @@
 //! Decoded keyboard, mouse and clipboard input, and what a record keeps of the bytes.
 
-use crate::base::id::TerminalId;
+use crate::base::id::{AgentId, TerminalId};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
@@ -63,6 +63,8 @@ pub struct Modifiers {
 /// What a terminal has received.
 pub struct TypedInput {
     pub terminal: TerminalId,
+    /// The agent that it shows.
+    pub shown: AgentId,
     pub bytes: Vec<u8>,
     /// Columns and rows of the terminal.
     pub size: (u16, u16),
@@ -75,6 +77,6 @@ pub enum TypedKind {
     Text,
     /// Keys of a view, or answers.
     Keys,
-    /// Perhaps a key of a provider, which is never recorded.
+    /// Perhaps a key of a provider: nothing of it is recorded.
     Secret,
 }

@@ -1,13 +1,15 @@
 //! Records a session as a scenario for `polylogue replay`: what was typed, the replies and failures of the provider,
 //! and the results of tools, with their times. What was typed is recorded as the bytes of the terminal, because only
-//! they mean the same again. Texts are replaced by filler of the same length unless the person wants to keep them.
+//! they mean the same again. Texts are replaced by filler of the same length unless the person wants to keep them; what is
+//! typed where a key of a provider may be is never recorded.
 
 mod filler;
 mod reply;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 
 use crate::agent::{Agent, RecordedEvent};
 use crate::base::clock::{Clock, Moment};
@@ -40,14 +42,17 @@ struct Writer {
     start: Moment,
     /// The keys of the whole file, until they are written.
     head: Option<String>,
-    /// `None`: texts are kept.
-    filler: Option<Filler>,
+    filler: Filler,
     /// The beginning of a character whose other bytes were not received yet.
     cut_character: Vec<u8>,
     /// The terminal that is recorded, and its size.
     terminal: Option<(TerminalId, (u16, u16))>,
+    /// The agent that it showed first.
+    shown: Option<AgentId>,
     /// The names of agents in the scenario, with their numbers in the order of creation.
     names: BTreeMap<AgentId, (usize, String)>,
+    /// All names that agents have had.
+    known: BTreeSet<String>,
     /// The models of the agents that were there first.
     models: BTreeMap<AgentId, String>,
     replies: BTreeMap<AgentId, Reply>,
@@ -67,16 +72,18 @@ impl Record {
     /// Creates the file, which must not exist.
     pub fn open<'a>(config: &Config, clock: &Clock, agents: impl Iterator<Item = &'a Agent>) -> Result<Self> {
         let Some(path) = &config.record else { return Ok(Self::default()) };
-        let file = File::options().create_new(true).write(true).open(path);
+        let file = File::options().create_new(true).write(true).mode(0o600).open(path);
         let file = file.map_err(|error| Error::from(error).context(format!("--record {}", path.display())))?;
         let mut writer = Writer {
             file,
             clock: clock.clone(),
             start: clock.now(),
             head: None,
-            filler: (!config.records_texts).then(Filler::default),
+            filler: Filler::new(config.records_texts),
+            known: BTreeSet::new(),
             cut_character: Vec::new(),
             terminal: None,
+            shown: None,
             names: BTreeMap::new(),
             models: BTreeMap::new(),
             replies: BTreeMap::new(),
@@ -108,6 +115,7 @@ impl Record {
     pub fn input(&mut self, input: &TypedInput) {
         let Some(writer) = &mut self.0 else { return };
         let (terminal, size) = *writer.terminal.get_or_insert((input.terminal, input.size));
+        writer.shown.get_or_insert(input.shown);
         if terminal != input.terminal {
             return writer.not_replayed("what another terminal sent", input.bytes.is_empty());
         }
@@ -141,7 +149,7 @@ impl Record {
 
     pub fn on_delivered(&mut self, events: Vec<(AgentId, RecordedEvent)>) {
         let Some(writer) = &mut self.0 else { return };
-        let (now, has_texts) = (writer.clock.now(), writer.filler.is_none());
+        let (now, has_texts) = (writer.clock.now(), writer.filler.keeps_texts());
         for (agent, event) in events {
             match event {
                 RecordedEvent::Head => {
@@ -170,8 +178,9 @@ impl Record {
 
     /// An agent has another name. Later names are typed again.
     pub fn rename(&mut self, agent: AgentId, label: &str) {
-        let writer = self.0.as_mut().filter(|writer| writer.head.is_some());
-        if let Some((_, name)) = writer.and_then(|writer| writer.names.get_mut(&agent)) {
+        let Some(writer) = &mut self.0 else { return };
+        writer.known.insert(label.to_owned());
+        if let Some((_, name)) = writer.names.get_mut(&agent).filter(|_| writer.head.is_some()) {
             label.clone_into(name);
         }
     }
@@ -194,6 +203,7 @@ impl Writer {
         while is_used(&name) {
             name.push('+');
         }
+        self.known.insert(name.clone());
         // An agent that was archived is not new when it comes back.
         self.names.entry(agent).or_insert((number, name));
     }
@@ -219,8 +229,10 @@ impl Writer {
         let models = self.models.iter().filter_map(|(agent, model)| Some((name(agent)?, toml_string(model))));
         let models: Vec<String> = models.map(|(name, model)| format!("{name} = {model}")).collect();
         let (agents, models) = (names.join(", "), models.join(", "));
+        let shown = self.shown.and_then(|shown| self.names.get(&shown)).filter(|(number, _)| *number > 0);
+        let shows = shown.map(|(_, name)| format!("shows = {}\n", toml_string(name))).unwrap_or_default();
         let models = if models.is_empty() { models } else { format!("models = {{ {models} }}\n") };
-        format!("agents = [{agents}]\n{models}{}", size.unwrap_or_default())
+        format!("agents = [{agents}]\n{shows}{models}{}", size.unwrap_or_default())
     }
 
     fn not_replayed(&mut self, what: &str, is_nothing: bool) {
@@ -246,12 +258,11 @@ impl Writer {
             self.cut_character = bytes.split_off(error.valid_up_to());
         }
         let typed = String::from_utf8_lossy(&bytes).into_owned();
-        let is_name = |word: &str| self.names.values().any(|(_, name)| name == word);
-        let pieces = match &mut self.filler {
-            None if input.kind == TypedKind::Secret => Filler::default().feed(now, &typed, input.kind, &is_name),
-            None => vec![(now, typed)],
-            Some(filler) => filler.feed(now, &typed, input.kind, &is_name),
-        };
+        if input.kind == TypedKind::Secret {
+            self.not_replayed("what was typed in /setup", false);
+        }
+        let known = &self.known;
+        let pieces = self.filler.feed(now, &typed, input.kind, &|word: &str| known.contains(word));
         for (at, piece) in pieces {
             let line = piece.strip_suffix('\r').filter(|line| !line.contains(char::is_control));
             let what = match line {
@@ -286,7 +297,7 @@ impl Writer {
     }
 
     fn write_tool(&mut self, running: &RunningCall, after: u128, result: &str, fails: bool) {
-        let (RunningCall { call, is_asked, .. }, has_texts) = (running, self.filler.is_none());
+        let (RunningCall { call, is_asked, .. }, has_texts) = (running, self.filler.keeps_texts());
         let arguments = if has_texts { call.arguments.clone() } else { redacted(&call.arguments) };
         let with: String = arguments.chars().take(MAX_ARGUMENTS).collect();
         let result = if has_texts { result.to_owned() } else { fill(result) };
@@ -302,7 +313,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let agents: Vec<AgentId> = self.names.keys().copied().collect();
         agents.into_iter().for_each(|agent| self.end(agent));
-        let rest = self.filler.as_mut().map(Filler::take_held).unwrap_or_default();
+        let rest = self.filler.take_held();
         rest.into_iter().for_each(|(at, piece)| self.input(at, &format!("keys = {}", toml_string(&piece))));
         // Not before anything else of this millisecond.
         let now = self.now_ms() + 1;

@@ -22,7 +22,7 @@ use crate::domain::config::{Config, Replay, RetryPolicy, Settings};
 use crate::domain::endpoint::{Catalog, Endpoint, ProviderEntry};
 use crate::domain::message::Body;
 use crate::domain::trace::{TraceLine, short_state};
-use crate::repl::{Device, Probe as _, RemoteTerminal, Repl, Turn, WakeReason};
+use crate::repl::{Device, Probe as _, RemoteTerminal, Repl, TerminalMode, Turn, WakeReason};
 use crate::store::Store;
 
 const PROVIDER: &str = "scripted";
@@ -90,13 +90,18 @@ impl Stage {
         let clock = Clock::manual();
         let [columns, rows] = scenario.size;
         let device = Device::Remote(RemoteTerminal { size: (columns, rows), ..RemoteTerminal::default() });
-        let mut repl = Repl::open_at(config, Store::in_memory()?, clock.clone(), Some(device))?;
+        let shown = scenario.shows.as_ref().and_then(|name| scenario.agents.iter().position(|agent| agent == name));
+        let (first, later) = if shown.is_some() { (None, Some(device)) } else { (Some(device), None) };
+        let mut repl = Repl::open_at(config, Store::in_memory()?, clock.clone(), first)?;
         let root = repl.roster().nth(0).expect("there is at least agent 0");
         if let Some(name) = given_name(&scenario.agents[0]) {
             repl.apply(root, Change::Setting(Setting::Name(Some(name.into()))))?;
         }
         for name in &scenario.agents[1..] {
             repl.create(given_name(name), Some(&model_of(scenario, name)))?;
+        }
+        if let Some((device, shown)) = later.zip(shown.and_then(|number| repl.roster().nth(number))) {
+            repl.attach_device(device, shown, TerminalMode::default());
         }
         let mut inputs = scenario.inputs.clone();
         inputs.sort_by_key(|input| input.at);
@@ -220,7 +225,8 @@ fn model_of(scenario: &Scenario, agent: &str) -> String {
 
 /// The name of an agent, unless this is how an agent without one is called.
 fn given_name(name: &str) -> Option<&str> {
-    Some(name).filter(|name| !name.starts_with("agent "))
+    let is_number = |rest: &str| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit());
+    Some(name).filter(|name| !name.strip_prefix("agent ").is_some_and(is_number))
 }
 
 fn trace_in(directory: &Path) -> PathBuf {

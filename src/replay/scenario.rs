@@ -38,6 +38,8 @@ pub struct Scenario {
     pub retries: Option<u32>,
     /// The agents by name; the terminal shows the first one.
     pub agents: Vec<String>,
+    /// The agent that the terminal shows first.
+    pub shows: Option<String>,
     /// The models of agents by name, as `provider/model`.
     #[serde(default)]
     pub models: BTreeMap<String, String>,
@@ -231,6 +233,10 @@ impl Scenario {
     fn check(&self) -> std::result::Result<(), (String, String)> {
         if self.agents.is_empty() {
             return Err(("agents".into(), "agents: at least one name is needed".into()));
+        }
+        let unknown = |name: &&String| !self.agents.contains(name);
+        if let Some(name) = self.shows.iter().chain(self.models.keys()).find(unknown) {
+            return Err((name.clone(), format!("shows, models: unknown agent {name:?}")));
         }
         let named = self.replies.iter().filter(|reply| reply.number.is_none()).map(|reply| &reply.agent);
         let named = named.chain(self.expect.agent.keys()).chain(self.expect.order.iter().map(|event| &event.agent));

@@ -332,7 +332,13 @@ impl Terminals {
             None if is_answered || terminal.input.vi.is_normal() => TypedKind::Keys,
             None => TypedKind::Text,
         };
-        Some(TypedInput { terminal: id, bytes: terminal.keyboard.take_received(), size: terminal.size, kind })
+        Some(TypedInput {
+            terminal: id,
+            shown: terminal.focus,
+            bytes: terminal.keyboard.take_received(),
+            size: terminal.size,
+            kind,
+        })
     }
 
     /// How many keys were handled at a terminal since the last call.

@@ -217,6 +217,8 @@ fn content_of(core: &Core, name: ViewName, agent: AgentId) -> Option<Box<dyn Vie
         ViewName::Compare => Box::new(CompareView::default()),
         ViewName::Timeline => Box::new(TimelineView::default()),
         ViewName::Picker => Box::new(PickerView::default()),
+        // It reads files and the environment, runs programs and asks servers.
+        ViewName::Setup if core.config().replay.is_some() => return None,
         ViewName::Setup => Box::new(SetupView::new(core, agent)),
         name => {
             let views = FEATURES.iter().flat_map(|feature| feature.views);
