@@ -43,6 +43,8 @@ pub trait Probe: Sized {
     fn draft_at(&self, at: TerminalId) -> String;
     /// Detaches a terminal. Its drafts stay with the agents to which they were typed.
     fn detach_device(&mut self, at: TerminalId);
+    /// Lets libcurl do what it has asked for soon, for the transfer of this agent.
+    fn fire_transfer_timer(&mut self, agent: AgentId);
     /// The terminal that has been attached longest.
     fn terminal(&mut self) -> Option<&mut Terminal>;
     /// The terminal with this id.
@@ -64,6 +66,11 @@ pub trait Probe: Sized {
 impl Probe for Repl {
     fn open_at(config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
         Self::open_at(config, store, clock, device)
+    }
+
+    fn fire_transfer_timer(&mut self, agent: AgentId) {
+        let now = self.core.now();
+        self.core.with_agent(agent, |agent, context| agent.connection().on_timer(context.network, now));
     }
 
     fn draft_at(&self, at: TerminalId) -> String {

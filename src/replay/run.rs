@@ -156,12 +156,14 @@ impl Stage {
             let now = self.clock.now();
             let has_moved = self.provider.poll(now)? | self.tools.release(now);
             let timeout = self.repl.compute_timeout();
-            if let (WakeReason::Agent(_, "curl timer"), Some(after)) = (timeout.why, timeout.after)
+            let mut is_due = timeout.after == Some(Duration::ZERO);
+            if let (WakeReason::Agent(agent, "curl timer"), Some(after)) = (timeout.why, timeout.after)
                 && after <= CURL_STEP
             {
-                self.clock.advance(after);
+                // The clock stands still: how soon libcurl asks depends on the real time.
+                self.repl.fire_transfer_timer(agent);
+                is_due = true;
             }
-            let is_due = timeout.after == Some(Duration::ZERO);
             quiet = if has_moved || is_due || has_ended_tool { 0 } else { quiet + 1 };
             if quiet > 2 {
                 return Ok(());
