@@ -2,6 +2,7 @@
 //! them for people.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -182,6 +183,11 @@ impl TraceLine {
             false => Err(format!("unknown event {:?}", line.event)),
         }
     }
+}
+
+/// A span as traces write it.
+pub fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The state of an agent, in a word.

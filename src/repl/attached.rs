@@ -90,9 +90,7 @@ impl Repl {
             self.server.end_attachment(&mut self.core, id, &Response::End(reason));
         }
     }
-}
 
-impl Repl {
     /// Detaches the terminals at which nothing more will be typed, if all agents are idle. A question that nobody will answer
     /// stays open.
     pub(super) fn leave_when_idle(&mut self) {

@@ -20,7 +20,7 @@ use crate::domain::config::Config;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::key::TypedInput;
 use crate::domain::message::Body;
-use crate::domain::trace::{Candidate, Name, SCHEMA, TraceLine, Watched};
+use crate::domain::trace::{Candidate, Name, SCHEMA, TraceLine, Watched, micros};
 use crate::reactor::{Ready, Source};
 use crate::repl::event::Event;
 use crate::repl::record::Record;
@@ -334,10 +334,6 @@ impl Writer {
         });
         format!("agent-{}", index + 1).into()
     }
-}
-
-fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn outcome_name(outcome: &AgentOutcome) -> &'static str {

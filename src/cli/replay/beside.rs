@@ -87,14 +87,21 @@ impl<'a> Beside<'a> {
 }
 
 fn times_of(events: &[Happened]) -> BTreeSet<u64> {
-    events.iter().filter(|event| COMPARED.contains(&&*event.event)).map(|event| event.at_ms).collect()
+    events.iter().filter(|event| is_compared(event)).map(|event| event.at_ms).collect()
+}
+
+fn is_compared(event: &Happened) -> bool {
+    COMPARED.contains(&&*event.event)
+}
+
+fn compared_at(events: &[Happened], at: u64) -> impl Iterator<Item = &Happened> {
+    events.iter().filter(move |event| event.at_ms == at && is_compared(event))
 }
 
 /// The compared events of a moment, in an order that does not depend on which agent a turn serves first.
 fn compared(events: &[Happened], at: u64) -> Vec<String> {
-    let is_meant = |event: &&Happened| event.at_ms == at && COMPARED.contains(&&*event.event);
     let mut found: Vec<(&str, &str)> =
-        events.iter().filter(is_meant).map(|event| (event.agent.as_str(), event.event.as_str())).collect();
+        compared_at(events, at).map(|event| (event.agent.as_str(), event.event.as_str())).collect();
     found.sort_by_key(|(agent, _)| *agent);
     found.dedup();
     found.into_iter().map(|(agent, event)| format!("{agent} {event}")).collect()
@@ -102,8 +109,7 @@ fn compared(events: &[Happened], at: u64) -> Vec<String> {
 
 /// The compared events of a moment, a line for each agent.
 fn cell(events: &[Happened], at: u64) -> String {
-    let is_meant = |event: &&Happened| event.at_ms == at && COMPARED.contains(&&*event.event);
-    by_agent(events.iter().filter(is_meant).map(|event| (event.agent.clone(), event.event.clone())))
+    by_agent(compared_at(events, at).map(|event| (event.agent.clone(), event.event.clone())))
 }
 
 fn by_agent(events: impl Iterator<Item = (String, String)>) -> String {

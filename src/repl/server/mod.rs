@@ -281,7 +281,7 @@ impl Server {
                     Response::End(format!("{SERVER_ENDED}: {agents} saved"))
                 }
                 Some(ClientState::Idle) | None => continue,
-                Some(_) => error_response("the server has ended"),
+                Some(_) => error_response(SERVER_ENDED),
             };
             self.end_attachment(core, id, &response);
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::trace::{Candidate, Name, SCHEMA, TraceLine, Watched};
+use crate::domain::trace::{Candidate, Name, SCHEMA, TraceLine, Watched, micros};
 use crate::reactor::{Reactor, Source};
 
 use super::fault::Fault;
@@ -366,8 +366,4 @@ impl Loop {
 
 fn id(at: usize) -> AgentId {
     AgentId::from_bytes((at as u128).to_be_bytes())
-}
-
-fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
