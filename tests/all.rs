@@ -46,6 +46,7 @@ mod print;
 mod provider;
 mod queue_and_interrupts;
 mod readme;
+mod reads;
 mod recordings;
 mod restart;
 mod restored_questions;

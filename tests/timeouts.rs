@@ -86,6 +86,7 @@ fn name_of(timeout: &Timeout) -> &'static str {
         WakeReason::Tools => "tools",
         WakeReason::Spinner => "spinner",
         WakeReason::Text => "text",
+        WakeReason::Reads => "reads",
         WakeReason::Keys => "keys",
         WakeReason::Question => "question",
         WakeReason::Draft => "draft",

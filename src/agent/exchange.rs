@@ -61,6 +61,9 @@ pub struct LimitsSeen {
     pub is_accepted_lately: bool,
 }
 
+/// Checkpoints of all agents fall on so many times in each interval: those that fall together are one transaction.
+const CHECKPOINT_TIMES: u32 = 4;
+
 /// Script steps of one agent in one turn of the loop.
 const STEPS_PER_TURN: usize = 256;
 
@@ -105,6 +108,8 @@ pub struct Exchange {
     iterations: u32,
     /// Bytes transferred in both directions when last checked.
     moved: u64,
+    /// When the first bytes of the response were read, and how many were read last.
+    last_piece: Option<(Moment, usize)>,
     stall_at: Option<Moment>,
     /// When the reply has to be complete.
     overdue_at: Option<Moment>,
@@ -199,6 +204,7 @@ impl Agent {
         assert_eq!(self.state, State::WaitingForLlm, "a request is sent only in this state");
         self.exchange.endpoint = Some(self.inputs.endpoint.clone());
         (self.exchange.key, self.exchange.moved, self.exchange.status) = (key, 0, None);
+        self.exchange.last_piece = None;
         self.exchange.limits = limits;
         self.exchange.stall_at = Some(context.now + self.stall_timeout(context));
         self.exchange.overdue_at = Some(context.now + context.settings.reply_timeout);
@@ -301,6 +307,8 @@ impl Agent {
             accepted = is_accepted.then(|| head.exhausted_for());
         }
         if !bytes.is_empty() {
+            let since = self.exchange.last_piece.map_or(context.now, |(since, _)| since);
+            self.exchange.last_piece = Some((since, bytes.len()));
             decoder.feed(&bytes, &mut events);
         }
         match self.connection.take_end() {
@@ -344,7 +352,9 @@ impl Agent {
     fn plan_checkpoint(&mut self, context: &Context) {
         let exchange = &mut self.exchange;
         if exchange.is_under_way() && exchange.is_unsaved() && exchange.checkpoint_at.is_none() {
-            let soonest = exchange.checkpointed_at.map_or(context.now, |at| at + context.settings.checkpoint_every);
+            let every = context.settings.checkpoint_every;
+            let soonest =
+                exchange.checkpointed_at.map_or(context.now, |at| (at + every).round_up(every / CHECKPOINT_TIMES));
             exchange.checkpoint_at = Some(soonest.max(context.now));
         }
     }
@@ -419,6 +429,11 @@ impl Agent {
         let history = self.inputs.history.as_mut()?;
         let at = history.delta().iter().position(|message| message.id == turn)?;
         Some(history.fork_at(at))
+    }
+
+    /// Since when a reply is being received, and the bytes of its last piece; `None` before and after it.
+    pub fn last_piece(&self) -> Option<(Moment, usize)> {
+        self.exchange.last_piece.filter(|_| self.is_under_way())
     }
 
     /// When the reply counts as stalled if no data is received.

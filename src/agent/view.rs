@@ -315,9 +315,11 @@ fn speak(
         Chunk::Text(_) | Chunk::Thinking(_) | Chunk::ToolCall { .. } => Speaker::Agent,
         _ => return before,
     };
+    if before == Some(speaker) {
+        return before;
+    }
     let time = time.map(time_of_day).unwrap_or_default();
     match speaker {
-        _ if before == Some(speaker) => {}
         Speaker::Person => scrollback.push_line(LineKind::PersonName, "you", &format!("  {time}")),
         Speaker::Program => scrollback.push_line(LineKind::PersonName, "polylogue", &format!("  {time}")),
         Speaker::Agent => {

@@ -14,6 +14,12 @@ impl Moment {
     pub fn since(self, earlier: Moment) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
+
+    /// This moment, or the next that is a multiple of `step`, which may be zero.
+    pub fn round_up(self, step: Duration) -> Moment {
+        let step = u64::try_from(step.as_micros()).unwrap_or(u64::MAX).max(1);
+        Moment(self.0.checked_next_multiple_of(step).unwrap_or(u64::MAX))
+    }
 }
 
 impl Add<Duration> for Moment {

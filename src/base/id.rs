@@ -1,7 +1,9 @@
 //! Ids of agents, messages, terminals and clients.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::str::FromStr;
 
 use base64::Engine as _;
@@ -25,6 +27,29 @@ pub struct ClientId(pub u64);
 /// The id of an agent: 16 random bytes (UUID v4), written as 22 characters of base64url without padding. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId([u8; 16]);
+
+/// By agent.
+pub type AgentMap<T> = HashMap<AgentId, T, BuildHasherDefault<IdHasher>>;
+
+/// Ids are random already, or numbered in a replay.
+#[derive(Default)]
+pub struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks_exact(8) {
+            self.0 ^= part.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        }
+    }
+
+    /// Only the length of the array.
+    fn write_usize(&mut self, _: usize) {}
+
+    fn finish(&self) -> u64 {
+        // The golden ratio, which spreads small numbers over all bits.
+        self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+}
 
 thread_local! {
     /// The next id of this thread, in a replay.

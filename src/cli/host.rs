@@ -30,7 +30,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub enum Host {
     Local { repl: Box<Repl>, directory: Option<PathBuf> },
-    Remote { reactor: Reactor, directory: PathBuf, ready: Vec<RawFd> },
+    Remote { reactor: Box<Reactor>, directory: PathBuf, ready: Vec<RawFd> },
 }
 
 /// How a [`Host`] is opened.
@@ -103,7 +103,7 @@ impl Host {
         let Some(directory) = config.data_directory.clone() else { return Ok(None) };
         let Some(mut client) = connect::find_server(options.arguments, config)? else { return Ok(None) };
         (options.check_server)(&mut client)?;
-        Ok(Some(Self::Remote { reactor: Reactor::new()?, directory, ready: Vec::new() }))
+        Ok(Some(Self::Remote { reactor: Box::new(Reactor::new()?), directory, ready: Vec::new() }))
     }
 
     fn local(options: &HostOptions, loaded: Loaded) -> Result<Self> {

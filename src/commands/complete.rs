@@ -1,5 +1,7 @@
 //! Completion of command lines.
 
+use std::collections::HashMap;
+
 use clap::Arg;
 
 use super::arguments::{positional_at, split_word, takes_rest, value_name};
@@ -34,8 +36,9 @@ pub fn complete(line: &str, context: &CommandContext) -> Vec<Completion> {
             let begins: Vec<&String> =
                 candidates.iter().filter(|text| text.starts_with(typed) && *text != typed).collect();
             let fitting = if begins.is_empty() { fuzzy(typed, &candidates) } else { begins };
+            let agents = agents_by_word(context, fitting.len());
             let completion =
-                |text: &String| Completion { line: format!("/{name} {text}"), about: about(context, text) };
+                |text: &String| Completion { line: format!("/{name} {text}"), about: about(&agents, text) };
             fitting.into_iter().map(completion).collect()
         }
     }
@@ -128,12 +131,21 @@ fn fuzzy<'a>(typed: &str, candidates: &'a [String]) -> Vec<&'a String> {
     scored.into_iter().map(|(_, text)| text).collect()
 }
 
+/// The agents by name and by short id, the oldest where several have one; none for no completions.
+fn agents_by_word<'a>(context: &'a CommandContext, completions: usize) -> HashMap<String, &'a Agent> {
+    let mut agents = HashMap::new();
+    for agent in context.roster.iter().filter(|_| completions > 0) {
+        for word in agent.identity.name.clone().into_iter().chain([agent.id().short()]) {
+            agents.entry(word).or_insert(agent);
+        }
+    }
+    agents
+}
+
 /// What the last word of an argument is, if it is an agent.
-fn about(context: &CommandContext, text: &str) -> String {
+fn about(agents: &HashMap<String, &Agent>, text: &str) -> String {
     let word = text.trim_end().rsplit(' ').next().unwrap_or_default();
-    let called = |agent: &&Agent| agent.identity.name.as_deref() == Some(word) || agent.id().short() == word;
-    let agent = context.roster.iter().find(called);
-    agent.map(|agent| agent.about()).unwrap_or_default()
+    agents.get(word).map(|agent| agent.about()).unwrap_or_default()
 }
 
 /// The typed text with each of these words instead of its last one.

@@ -118,6 +118,8 @@ pub struct Config {
     pub looks_up_models: bool,
     /// How many agents may work at once; 0 is no limit. Others wait in order.
     pub working_limit: usize,
+    /// How long the sockets of replies that stream quickly are left until all are read in one turn; zero: each is read at once.
+    pub read_interval: Duration,
     /// Whether `/fork` switches to the child.
     pub follows_forks: bool,
     /// The keys of all actions.
@@ -326,6 +328,7 @@ impl Default for Config {
             commands_of: None,
             looks_up_models: false,
             working_limit: WORKING_LIMIT,
+            read_interval: Duration::ZERO,
             follows_forks: true,
             keymap: KeyMap::default(),
             editing: EDITING[0],

@@ -6,18 +6,20 @@
 //! - A descriptor may be closed before it is unwatched, and its number may soon belong to another agent. So socket
 //!   requests must be carried out right after the call into libcurl that made them.
 //! - An interrupted poll (EINTR) returns no events.
+//! - Sockets of replies that stream are in a second poll, which is in the first like any descriptor, unless it is paused: then
+//!   what they receive ends no wait, and is read by [`Reactor::read_streams`].
 
 mod ignored_signals;
 mod signals;
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
 
 use crate::base::error::Result;
 use crate::base::id::AgentId;
@@ -58,11 +60,15 @@ struct Watched {
     fd: RawFd,
     interest: Interest,
     source: Source,
+    is_stream: bool,
 }
 
 /// The poll and its tokens.
 pub struct Reactor {
     poll: Poll,
+    /// Made when there is the first.
+    streams: Option<Poll>,
+    is_paused: bool,
     events: Events,
     watched: HashMap<Token, Watched>,
     tokens: HashMap<Source, Token>,
@@ -71,8 +77,9 @@ pub struct Reactor {
 }
 
 const WAKER: Token = Token(0);
+const STREAMS: Token = Token(1);
 /// Events per wait, which bounds the length of a turn; the others come with the next one.
-const EVENTS_PER_WAIT: usize = 256;
+pub const EVENTS_PER_WAIT: usize = 256;
 
 impl Reactor {
     /// A poll that watches only its waker.
@@ -81,10 +88,12 @@ impl Reactor {
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         Ok(Self {
             poll,
+            streams: None,
+            is_paused: false,
             events: Events::with_capacity(EVENTS_PER_WAIT),
             watched: HashMap::new(),
             tokens: HashMap::new(),
-            next_token: WAKER.0 + 1,
+            next_token: STREAMS.0 + 1,
             waker,
         })
     }
@@ -108,13 +117,13 @@ impl Reactor {
         if let Some(token) = self.tokens.get(&source) {
             let watched = self.watched.get_mut(token).expect("every token is watched");
             watched.interest = interest;
-            self.poll.registry().reregister(&mut SourceFd(&fd), *token, interest)?;
+            registry(&self.poll, &self.streams, watched).reregister(&mut SourceFd(&fd), *token, interest)?;
             return Ok(());
         }
         let token = Token(self.next_token);
         self.next_token += 1;
         self.poll.registry().register(&mut SourceFd(&fd), token, interest)?;
-        self.watched.insert(token, Watched { fd, interest, source });
+        self.watched.insert(token, Watched { fd, interest, source, is_stream: false });
         self.tokens.insert(source, token);
         Ok(())
     }
@@ -124,7 +133,7 @@ impl Reactor {
         let Some(token) = self.tokens.remove(&source) else { return };
         let watched = self.watched.remove(&token).expect("every token is watched");
         // The kernel has already removed a closed descriptor.
-        drop(self.poll.registry().deregister(&mut SourceFd(&watched.fd)));
+        drop(registry(&self.poll, &self.streams, &watched).deregister(&mut SourceFd(&watched.fd)));
     }
 
     /// Carries out the socket requests of a transfer, in order. A socket that was to be watched and then not is already
@@ -152,7 +161,47 @@ impl Reactor {
     pub fn rearm(&mut self, source: Source) -> Result<()> {
         let Some(token) = self.tokens.get(&source) else { return Ok(()) };
         let watched = &self.watched[token];
-        Ok(self.poll.registry().reregister(&mut SourceFd(&watched.fd), *token, watched.interest)?)
+        let registry = registry(&self.poll, &self.streams, watched);
+        Ok(registry.reregister(&mut SourceFd(&watched.fd), *token, watched.interest)?)
+    }
+
+    /// Moves a socket to the poll of streams or back, if it is not there, and registers it again like [`Reactor::rearm`].
+    pub fn rearm_in(&mut self, source: Source, is_stream: bool) -> Result<()> {
+        let Some(token) = self.tokens.get(&source) else { return Ok(()) };
+        let watched = self.watched.get_mut(token).expect("every token is watched");
+        if watched.is_stream == is_stream {
+            return self.rearm(source);
+        }
+        if self.streams.is_none() {
+            let streams = Poll::new()?;
+            self.poll.registry().register(&mut SourceFd(&streams.as_raw_fd()), STREAMS, Interest::READABLE)?;
+            self.streams = Some(streams);
+        }
+        let fd = &mut SourceFd(&watched.fd);
+        registry(&self.poll, &self.streams, watched).deregister(fd)?;
+        watched.is_stream = is_stream;
+        Ok(registry(&self.poll, &self.streams, watched).register(fd, *token, watched.interest)?)
+    }
+
+    /// Whether what the streams receive ends no wait.
+    pub fn pause_streams(&mut self, is_paused: bool) -> Result<()> {
+        let Some(streams) = self.streams.as_ref().filter(|_| self.is_paused != is_paused) else { return Ok(()) };
+        let (registry, fd) = (self.poll.registry(), streams.as_raw_fd());
+        match is_paused {
+            true => registry.deregister(&mut SourceFd(&fd))?,
+            false => registry.register(&mut SourceFd(&fd), STREAMS, Interest::READABLE)?,
+        }
+        self.is_paused = is_paused;
+        Ok(())
+    }
+
+    /// Appends the streams that have received something to `ready`, at most [`EVENTS_PER_WAIT`]. Returns how many.
+    pub fn read_streams(&mut self, ready: &mut Vec<Ready>) -> Result<usize> {
+        let Some(streams) = &mut self.streams else { return Ok(0) };
+        poll(streams, &mut self.events, Some(Duration::ZERO))?;
+        let before = ready.len();
+        self.append(ready);
+        Ok(ready.len() - before)
     }
 
     /// What is watched, and whether for reading and writing, in the order in which it was registered.
@@ -160,7 +209,9 @@ impl Reactor {
         let mut watched: Vec<(&Token, &Watched)> = self.watched.iter().collect();
         watched.sort_by_key(|(token, _)| **token);
         let facts = |watched: &Watched| {
-            (watched.source, watched.fd, watched.interest.is_readable(), watched.interest.is_writable())
+            let is_heard = !(watched.is_stream && self.is_paused);
+            let (reads, writes) = (watched.interest.is_readable(), watched.interest.is_writable());
+            (watched.source, watched.fd, reads && is_heard, writes && is_heard)
         };
         watched.into_iter().map(|(_, watched)| facts(watched)).collect()
     }
@@ -174,10 +225,17 @@ impl Reactor {
     /// # Errors
     /// The kernel refuses to poll. An interrupted call is not an error.
     pub fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> Result<()> {
-        match self.poll.poll(&mut self.events, timeout) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
-            outcome => outcome?,
+        poll(&mut self.poll, &mut self.events, timeout)?;
+        self.append(ready);
+        if self.events.iter().any(|event| event.token() == STREAMS) && self.read_streams(ready)? == EVENTS_PER_WAIT {
+            // There may be more.
+            self.pause_streams(true)?;
+            self.pause_streams(false)?;
         }
+        Ok(())
+    }
+
+    fn append(&self, ready: &mut Vec<Ready>) {
         for event in &self.events {
             let source = match self.watched.get(&event.token()) {
                 Some(watched) => watched.source,
@@ -188,7 +246,22 @@ impl Reactor {
             let readable = event.is_readable() || event.is_read_closed() || error;
             ready.push(Ready { source, readiness: Readiness { readable, writable: event.is_writable(), error } });
         }
-        Ok(())
+    }
+}
+
+/// Where a source is registered.
+fn registry<'a>(poll: &'a Poll, streams: &'a Option<Poll>, watched: &Watched) -> &'a Registry {
+    streams.as_ref().filter(|_| watched.is_stream).unwrap_or(poll).registry()
+}
+
+/// Leaves no events if it is interrupted.
+fn poll(poll: &mut Poll, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+    match poll.poll(events, timeout) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            events.clear();
+            Ok(())
+        }
+        outcome => outcome,
     }
 }
 

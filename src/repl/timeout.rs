@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::repl::Repl;
-use crate::repl::core::{Core, activity, remove, unsaved};
+use crate::repl::core::{Core, activity, reads, remove, unsaved};
 
 /// Tool threads are polled this often, in case the wake of one is lost.
 pub(crate) const TOOL_POLL: Duration = Duration::from_millis(50);
@@ -39,6 +39,8 @@ pub enum WakeReason {
     Spinner,
     /// Streamed text is to be shown.
     Text,
+    /// The sockets of replies that stream are read together.
+    Reads,
     /// A number of seconds on a screen changes.
     Countdown,
     /// Bytes of a key may be incomplete.
@@ -116,5 +118,6 @@ impl Repl {
 fn core_deadlines(core: &Core) -> impl Iterator<Item = (Moment, WakeReason)> {
     let tools = remove::has_tool_threads(core).then(|| (core.now() + TOOL_POLL, WakeReason::Tools));
     let store = unsaved::deadline(core).map(|at| (at, WakeReason::Store));
-    tools.into_iter().chain(store)
+    let reads = reads::deadline(core).map(|at| (at, WakeReason::Reads));
+    tools.into_iter().chain(store).chain(reads)
 }

@@ -105,8 +105,13 @@ impl Trace {
 
     /// A step of the turn has ended.
     pub fn step(&mut self, name: &'static str) {
+        self.step_of(|| name);
+    }
+
+    /// The same with a name that takes time to find.
+    pub fn step_of(&mut self, name: impl FnOnce() -> &'static str) {
         if let Some(watch) = &mut self.watch {
-            watch.end_step(name);
+            watch.end_step(name());
         }
     }
 
@@ -380,6 +385,7 @@ fn reason(why: WakeReason) -> (&'static str, Option<AgentId>) {
         WakeReason::Tools => "tools",
         WakeReason::Spinner => "spinner",
         WakeReason::Text => "text",
+        WakeReason::Reads => "reads",
         WakeReason::Countdown => "countdown",
         WakeReason::Team => "team",
         WakeReason::Keys => "keys",

@@ -12,7 +12,7 @@ use crate::repl::component::Command;
 use crate::repl::core::Core;
 use crate::repl::core::activity::{set_watched, waits_for};
 use crate::repl::core::archive::archive_idle;
-use crate::repl::core::{limits, take_due, unsaved};
+use crate::repl::core::{limits, reads, take_due, unsaved};
 use crate::repl::timeout::TOOL_POLL;
 use crate::repl::{Repl, Terminal, Turn};
 
@@ -52,6 +52,7 @@ impl Repl {
         let wait = self.trace.has_turns().then(|| (self.core.reactor().watched(), self.time_limits()));
         let mut ready = Vec::new();
         self.core.reactor().wait(timeout.within(limit), &mut ready)?;
+        reads::add_due(&mut self.core, &mut ready)?;
         self.trace.begin(&timeout, wait, &ready);
         self.embedding.external.on_ready(&ready);
         self.finish_editor();
@@ -92,6 +93,7 @@ impl Repl {
         archive_idle(&mut self.core);
         self.trace.step("archive");
         self.serve_agents(served, ready);
+        reads::rearm(&mut self.core);
         self.trace.step("agents");
         self.apply_effects();
         self.trace.step("effects");
@@ -154,7 +156,7 @@ impl Repl {
         let (core, components, trace) = self.split();
         for component in components {
             component.on_ready(ready, core)?;
-            trace.step(component.name());
+            trace.step_of(|| component.name());
         }
         let turn = self.handle_requests();
         self.trace.step("requests");
@@ -188,7 +190,7 @@ impl Repl {
         let (core, components, trace) = self.split();
         for component in components {
             component.step(core, &mut commands);
-            trace.step(component.name());
+            trace.step_of(|| component.name());
         }
         self.apply_effects();
         for Command { origin, agent, change } in commands {
@@ -253,10 +255,7 @@ fn drive_connections(core: &mut Core, ready: &[Ready]) -> BTreeSet<AgentId> {
         core.with_agent(id, |agent, context| {
             agent.connection().on_socket(fd, item.readiness, context.network, now);
         });
-        // The poll is edge-triggered, and libcurl stops before it gets EAGAIN: without this no further event comes.
-        if let Err(error) = core.reactor().rearm(item.source) {
-            core.note(id, LineKind::Error, &error.message);
-        }
+        reads::note_served(core, id, item.source);
         agents.insert(id);
     }
     let due = core.roster().due(now, AGENTS_PER_TURN);

@@ -2,28 +2,26 @@
 //! thread, have work left over, are working. The cost of a turn depends on what is ready, not on the number of agents,
 //! so every change to an agent goes through [`Roster::with`], which updates the indexes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::clock::Moment;
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, AgentMap};
 use crate::domain::called::{Found, Known, find_called};
 use crate::domain::title;
 use crate::store::Store;
 
 #[derive(Default)]
 pub struct Roster {
-    agents: BTreeMap<AgentId, Box<Agent>>,
+    agents: AgentMap<Member>,
     by_ordinal: BTreeMap<i64, AgentId>,
     by_number: BTreeMap<i64, AgentId>,
     /// The nearest living ancestor of each agent.
-    parents: HashMap<AgentId, AgentId>,
-    children: HashMap<AgentId, BTreeSet<(i64, AgentId)>>,
+    parents: AgentMap<AgentId>,
+    children: AgentMap<BTreeSet<(i64, AgentId)>>,
     due: BTreeSet<(Moment, AgentId)>,
-    /// The deadline of each agent that has one, and its reason: the inverse of `due`.
-    deadlines: HashMap<AgentId, (Moment, &'static str)>,
     live_tools: BTreeSet<AgentId>,
     /// When tools were last looked at.
     tools_polled_at: Option<Moment>,
@@ -34,10 +32,49 @@ pub struct Roster {
     asking: BTreeSet<AgentId>,
     /// The agents that wait for a slot to start a tool, the longest wait first.
     tool_queue: BTreeSet<(Moment, AgentId)>,
-    /// Since when each of them waits: the inverse of `tool_queue`.
-    tool_waits: HashMap<AgentId, Moment>,
+    /// The agents in git worktrees of ours.
+    in_worktrees: BTreeSet<AgentId>,
     /// The agent of `leftover` that was served last.
     served_last: Option<AgentId>,
+}
+
+struct Member {
+    agent: Box<Agent>,
+    indexed: Indexed,
+}
+
+impl Member {
+    fn new(agent: Agent) -> Self {
+        Self { agent: Box::new(agent), indexed: Indexed::default() }
+    }
+}
+
+/// What the indexes say of an agent: they are changed only where this changes, because every chunk of a reply asks.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Indexed {
+    deadline: Option<(Moment, &'static str)>,
+    tool_wait: Option<Moment>,
+    /// Membership in each of [`Roster::sets`].
+    sets: [bool; 7],
+}
+
+impl Indexed {
+    fn of(agent: &Agent) -> Self {
+        let state = agent.state();
+        Self {
+            deadline: agent.deadline(),
+            tool_wait: agent.waits_for_tool_slot_since(),
+            sets: [
+                agent.has_live_tool(),
+                agent.background_commands() > 0,
+                agent.has_leftover(),
+                agent.holds_slot(),
+                state != State::Idle,
+                state == State::AwaitingApproval,
+                agent.inputs.environment.worktree.is_some(),
+            ],
+        }
+    }
 }
 
 impl Roster {
@@ -50,20 +87,20 @@ impl Roster {
             self.parents.insert(id, parent);
             self.children.entry(parent).or_default().insert((ordinal, id));
         }
-        self.agents.insert(id, Box::new(agent));
+        self.agents.insert(id, Member::new(agent));
         self.reindex(id);
     }
 
     /// Adds an internal agent: the loop serves it like any other, but it cannot be listed, named or viewed.
     pub fn add_unlisted(&mut self, agent: Agent) {
         let id = agent.id();
-        self.agents.insert(id, Box::new(agent));
+        self.agents.insert(id, Member::new(agent));
         self.reindex(id);
     }
 
     /// Removes an agent. Its children are adopted by its nearest living ancestor.
     pub fn remove(&mut self, id: AgentId) -> Option<Agent> {
-        let agent = self.agents.remove(&id)?;
+        let Member { agent, indexed } = self.agents.remove(&id)?;
         let ordinal = agent.identity.ordinal;
         let parent = self.parents.remove(&id);
         if let Some(siblings) = parent.and_then(|parent| self.children.get_mut(&parent)) {
@@ -81,7 +118,7 @@ impl Roster {
             self.by_ordinal.remove(&ordinal);
         }
         agent.identity.number().map(|number| self.by_number.remove(&number));
-        self.unindex(id);
+        self.index(id, indexed, Indexed::default());
         Some(*agent)
     }
 
@@ -120,12 +157,12 @@ impl Roster {
     }
 
     pub fn get(&self, id: AgentId) -> Option<&Agent> {
-        self.agents.get(&id).map(Box::as_ref)
+        self.agents.get(&id).map(|member| &*member.agent)
     }
 
     /// Calls `act` with this agent, then updates the indexes.
     pub fn with<T>(&mut self, id: AgentId, act: impl FnOnce(&mut Agent) -> T) -> Option<T> {
-        let outcome = act(self.agents.get_mut(&id)?);
+        let outcome = act(&mut self.agents.get_mut(&id)?.agent);
         self.reindex(id);
         Some(outcome)
     }
@@ -210,13 +247,13 @@ impl Roster {
     /// The earliest deadline of any agent, and its reason.
     pub fn next_deadline(&self) -> Option<(Moment, AgentId, &'static str)> {
         let (at, id) = self.due.first()?;
-        let why = self.deadlines.get(id)?.1;
+        let (_, why) = self.agents.get(id)?.indexed.deadline?;
         Some((*at, *id, why))
     }
 
     /// All deadlines of all agents, with their reasons.
     pub fn deadlines(&self) -> impl Iterator<Item = (Moment, AgentId, &'static str)> {
-        let agents = self.due.iter().filter_map(|(_, id)| self.agents.get(id));
+        let agents = self.due.iter().filter_map(|(_, id)| self.get(*id));
         agents.flat_map(|agent| agent.deadlines().map(|(at, why)| (at, agent.id(), why)))
     }
 
@@ -245,6 +282,11 @@ impl Roster {
         self.live_tools.union(&self.background).copied().collect()
     }
 
+    /// The agents in git worktrees of ours.
+    pub fn in_worktrees(&self) -> &BTreeSet<AgentId> {
+        &self.in_worktrees
+    }
+
     /// The agents with work left from the last turn.
     pub fn with_leftover(&self) -> &BTreeSet<AgentId> {
         &self.leftover
@@ -263,7 +305,7 @@ impl Roster {
 
     /// By what agents are served in a turn: their order in the roster, unlisted ones last.
     pub fn place(&self, id: AgentId) -> (bool, i64, AgentId) {
-        let ordinal = self.agents.get(&id).map_or(i64::MAX, |agent| agent.identity.ordinal);
+        let ordinal = self.get(id).map_or(i64::MAX, |agent| agent.identity.ordinal);
         (self.by_ordinal.get(&ordinal) != Some(&id), ordinal, id)
     }
 
@@ -299,54 +341,37 @@ impl Roster {
         Some(*id)
     }
 
-    fn unindex(&mut self, id: AgentId) {
-        self.index_tool_wait(id, None);
-        if let Some((at, _)) = self.deadlines.remove(&id) {
-            self.due.remove(&(at, id));
-        }
-        let Self { live_tools, background, leftover, at_work, busy, asking, .. } = self;
-        for set in [live_tools, background, leftover, at_work, busy, asking] {
-            set.remove(&id);
-        }
-    }
-
     fn reindex(&mut self, id: AgentId) {
-        let Some(agent) = self.agents.get(&id) else { return };
-        let deadline = agent.deadline();
-        if self.deadlines.get(&id).copied() != deadline {
-            if let Some((at, _)) = self.deadlines.remove(&id) {
-                self.due.remove(&(at, id));
-            }
-            if let Some(due) = deadline {
-                self.due.insert((due.0, id));
-                self.deadlines.insert(id, due);
-            }
+        let Some(member) = self.agents.get_mut(&id) else { return };
+        let now = Indexed::of(&member.agent);
+        let before = std::mem::replace(&mut member.indexed, now);
+        if before != now {
+            self.index(id, before, now);
         }
-        let tool_wait = agent.waits_for_tool_slot_since();
-        set_member(&mut self.live_tools, id, agent.has_live_tool());
-        set_member(&mut self.background, id, agent.background_commands() > 0);
-        set_member(&mut self.leftover, id, agent.has_leftover());
-        set_member(&mut self.at_work, id, agent.holds_slot());
-        set_member(&mut self.busy, id, agent.state() != State::Idle);
-        set_member(&mut self.asking, id, agent.state() == State::AwaitingApproval);
-        self.index_tool_wait(id, tool_wait);
     }
 
-    fn index_tool_wait(&mut self, id: AgentId, since: Option<Moment>) {
-        if let Some(before) = self.tool_waits.remove(&id) {
-            self.tool_queue.remove(&(before, id));
+    fn index(&mut self, id: AgentId, before: Indexed, now: Indexed) {
+        move_in(&mut self.due, id, before.deadline.map(|(at, _)| at), now.deadline.map(|(at, _)| at));
+        move_in(&mut self.tool_queue, id, before.tool_wait, now.tool_wait);
+        for (at, set) in self.sets().into_iter().enumerate() {
+            match (before.sets[at], now.sets[at]) {
+                (false, true) => drop(set.insert(id)),
+                (true, false) => drop(set.remove(&id)),
+                _ => {}
+            }
         }
-        if let Some(since) = since {
-            self.tool_queue.insert((since, id));
-            self.tool_waits.insert(id, since);
-        }
+    }
+
+    /// In the order of [`Indexed::sets`].
+    fn sets(&mut self) -> [&mut BTreeSet<AgentId>; 7] {
+        let Self { live_tools, background, leftover, at_work, busy, asking, in_worktrees, .. } = self;
+        [live_tools, background, leftover, at_work, busy, asking, in_worktrees]
     }
 }
 
-fn set_member(set: &mut BTreeSet<AgentId>, id: AgentId, is_member: bool) {
-    if is_member {
-        set.insert(id);
-    } else {
-        set.remove(&id);
+fn move_in(queue: &mut BTreeSet<(Moment, AgentId)>, id: AgentId, before: Option<Moment>, now: Option<Moment>) {
+    if before != now {
+        before.map(|at| queue.remove(&(at, id)));
+        queue.extend(now.map(|at| (at, id)));
     }
 }

@@ -66,6 +66,7 @@ impl App {
             working_directory: workspace.path().into(),
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
             working_limit,
+            read_interval: Duration::from_millis(35),
             ..config
         };
         let memory = RemoteTerminal { size: (80, 24), ..RemoteTerminal::default() };

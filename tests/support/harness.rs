@@ -49,6 +49,8 @@ pub struct Plan {
     pub settings: Settings,
     /// How many agents may work at once; 0 is no limit.
     pub working_limit: usize,
+    /// How long the sockets of streaming replies wait for a common read.
+    pub read_interval: Duration,
     /// Whether a server is asked for its models when the context of a model is unknown.
     pub looks_up_models: bool,
     /// Whether `/fork` brings the child to the screen.
@@ -119,6 +121,7 @@ impl Default for Plan {
             thinking: Thinking::default(),
             settings: Settings::default(),
             working_limit: 0,
+            read_interval: Duration::ZERO,
             looks_up_models: false,
             follows_forks: true,
             real_time: false,
@@ -209,6 +212,7 @@ impl Plan {
             thinking: self.thinking,
             settings,
             working_limit: self.working_limit,
+            read_interval: self.read_interval,
             looks_up_models: self.looks_up_models,
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),

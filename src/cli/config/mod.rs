@@ -124,6 +124,7 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     take_texts(&mut values.config, &mut files, env, &mut diagnostics);
     values.config.display.home = env.home();
     values.config.display.frame_interval = FRAME_INTERVAL;
+    values.config.read_interval = READ_INTERVAL;
     values.config.project_rules = user.project_rules;
     values.config.keymap = user.keymap;
     values.config.user_file = files.user.as_ref().map(|file| env.directory.join(file));
@@ -372,6 +373,8 @@ fn run_parameters(arguments: &Arguments, env: &ProcessEnvironment, diagnostics: 
 
 /// Streamed text moves steadily at 30 frames a second. More of them cost processor time, and bytes on a slow line.
 const FRAME_INTERVAL: Duration = Duration::from_millis(33);
+/// A little longer, so that each common read has its frame in the same turn.
+const READ_INTERVAL: Duration = Duration::from_millis(35);
 
 /// Further messages are only counted, so that the first ones stay on the screen.
 const MAX_DIAGNOSTICS: usize = 8;

@@ -17,6 +17,7 @@ pub(super) mod mail;
 pub(super) mod model;
 pub(crate) mod programs;
 pub(super) mod queue;
+pub(super) mod reads;
 pub(super) mod remove;
 pub(super) mod restore;
 pub(super) mod rules;
@@ -49,6 +50,7 @@ pub struct Core {
     config: Config,
     clock: Clock,
     reactor: Reactor,
+    reads: reads::Reads,
     network: Network,
     waker: Wake,
     store: Store,
@@ -105,6 +107,7 @@ impl Core {
             config,
             clock,
             reactor,
+            reads: reads::Reads::default(),
             network,
             store,
             roster,

@@ -52,8 +52,9 @@ pub(super) fn hash_children(core: &Core, agent: AgentId) -> u64 {
 fn children(core: &Core, agent: AgentId) -> impl Iterator<Item = &Agent> {
     let roster = core.roster();
     let is_shown = move |id: &AgentId| roster.shown_parent(*id) == Some(agent);
-    let shown = roster.children(agent).rev().take(MOST_SEARCHED).filter(is_shown).filter_map(move |id| roster.get(id));
-    shown.filter(|child| child.inputs.environment.worktree.is_some()).take(MOST_CHILDREN)
+    let searched = if roster.in_worktrees().is_empty() { 0 } else { MOST_SEARCHED };
+    let newest = roster.children(agent).rev().take(searched).filter(|id| roster.in_worktrees().contains(id));
+    newest.filter(is_shown).filter_map(move |id| roster.get(id)).take(MOST_CHILDREN)
 }
 
 /// What each child does, in one row.
