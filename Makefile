@@ -88,7 +88,7 @@ faults: ## make everything fail that can fail, at every place (several minutes)
 nightly: ## run every test at its full size, faults included (half an hour)
 	POLYLOGUE_TEST_FULL=1 $(TEST) $(FEATURES) $(ARGS)
 
-recordings: ## record 100 random sessions of 2,000 actions and replay them (about an hour)
+recordings: ## record 100 random sessions of 2,000 actions and replay them (some seven minutes)
 	POLYLOGUE_TEST_RECORDINGS=100 $(TEST) $(FEATURES) --test all -- --nocapture recordings:: $(ARGS)
 
 SHARE = $(DESTDIR)$(PREFIX)/share

@@ -44,8 +44,9 @@ fn play(mut stage: Stage) -> Seen {
     });
     let logs = logs.collect();
     let trace = std::fs::read_to_string(stage.trace()).expect("a trace");
-    // The working directory has another name in each replay.
-    let screen = stage.screen().into_iter().filter(|line| !line.contains("polylogue-replay-")).collect();
+    // The working directory has another name in each replay, and its path may take two lines.
+    let has_directory = |line: &String| line.contains("polylogue-replay-") || line.trim_end().ends_with("/work");
+    let screen = stage.screen().into_iter().filter(|line| !has_directory(line)).collect();
     Seen { logs, delivered: delivered(&trace), screen }
 }
 

@@ -74,9 +74,17 @@ impl Connection {
             self.cancel(now);
         }
         if self.timer.is_some_and(|due| due <= now) {
-            self.timer = None;
+            self.fire_timer(network, now);
+        }
+    }
+
+    /// Lets libcurl do what it has a timer for, whenever that is. Returns whether it has one.
+    pub fn fire_timer(&mut self, network: &Network, now: Moment) -> bool {
+        let has_timer = self.timer.take().is_some();
+        if has_timer {
             self.drive(network, now, Multi::timeout);
         }
+        has_timer
     }
 
     /// When [`Connection::on_timer`] must be called.

@@ -43,8 +43,8 @@ pub trait Probe: Sized {
     fn draft_at(&self, at: TerminalId) -> String;
     /// Detaches a terminal. Its drafts stay with the agents to which they were typed.
     fn detach_device(&mut self, at: TerminalId);
-    /// Lets libcurl do what it has asked for soon, for the transfer of this agent.
-    fn fire_transfer_timer(&mut self, agent: AgentId);
+    /// Lets libcurl do what it has a timer for, in the transfer of this agent. Returns whether it has one.
+    fn fire_transfer_timer(&mut self, agent: AgentId) -> bool;
     /// The terminal that has been attached longest.
     fn terminal(&mut self) -> Option<&mut Terminal>;
     /// The terminal with this id.
@@ -68,9 +68,9 @@ impl Probe for Repl {
         Self::open_at(config, store, clock, device)
     }
 
-    fn fire_transfer_timer(&mut self, agent: AgentId) {
+    fn fire_transfer_timer(&mut self, agent: AgentId) -> bool {
         let now = self.core.now();
-        self.core.with_agent(agent, |agent, context| agent.connection().on_timer(context.network, now));
+        self.core.with_agent(agent, |agent, context| agent.connection().fire_timer(context.network, now)) == Some(true)
     }
 
     fn draft_at(&self, at: TerminalId) -> String {
