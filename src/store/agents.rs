@@ -1,5 +1,7 @@
 //! Writing the registry of agents: fork, settings, kill. `registry` reads it.
 
+use std::collections::HashSet;
+
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 
 use super::database::Store;
@@ -242,20 +244,20 @@ pub(super) fn kill(conn: &Connection, agents: &[AgentId], now_ms: i64) -> Result
         return Err(store_error("an agent cannot be killed twice"));
     }
     conn.prepare_cached("DELETE FROM spent WHERE agent IN (SELECT value FROM json_each(?1))")?.execute([&list])?;
-    if is_streaming(conn)? {
-        for ordinal in ordinals {
-            // The usage is added by the loop, which knows the newest.
-            if let (Some(partial), _) = log::take_partial(conn, ordinal)? {
-                log::insert(conn, ordinal, Body::Assistant(partial), now_ms)?;
-            }
+    let streaming = streaming(conn)?;
+    for ordinal in ordinals.into_iter().filter(|ordinal| streaming.contains(ordinal)) {
+        // The usage is added by the loop, which knows the newest.
+        if let (Some(partial), _) = log::take_partial(conn, ordinal)? {
+            log::insert(conn, ordinal, Body::Assistant(partial), now_ms)?;
         }
     }
     log::insert_for_all(conn, &list, &Body::AgentKilled, now_ms)
 }
 
-/// Whether any agent has pieces of a reply.
-fn is_streaming(conn: &Connection) -> Result<bool> {
-    Ok(conn.prepare_cached("SELECT 1 FROM partials LIMIT 1")?.exists([])?)
+/// The agents that have pieces of a reply.
+fn streaming(conn: &Connection) -> Result<HashSet<i64>> {
+    let mut statement = conn.prepare_cached("SELECT DISTINCT agent FROM partials")?;
+    Ok(statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
 }
 
 #[cfg(test)]
