@@ -179,6 +179,8 @@ impl Terminals {
     fn postpones_view(&mut self, core: &Core, at: TerminalId) -> bool {
         let now = core.now();
         let Some(terminal) = self.get_mut(at) else { return false };
+        // What was found is an answer to a key.
+        terminal.input.revision += u64::from(terminal.input.view.as_ref().is_some_and(|view| view.has_found()));
         let next = terminal.display.drawn_at + core.config().display.frame_interval;
         let is_unchanged =
             |shown: &VisibleState| shown.is_of_view(terminal.input.revision, terminal.focus, terminal.size);

@@ -116,6 +116,11 @@ pub(crate) trait ViewContent {
         false
     }
 
+    /// Whether what was searched for is found and not yet taken.
+    fn has_found(&self) -> bool {
+        false
+    }
+
     /// Until when keys wait for the search that is under way.
     fn searches_until(&self) -> Option<Moment> {
         None

@@ -174,6 +174,10 @@ impl ViewContent for SearchView {
         !self.is_in_list
     }
 
+    fn has_found(&self) -> bool {
+        self.searching.as_ref().is_some_and(Searching::is_complete)
+    }
+
     fn searches_until(&self) -> Option<Moment> {
         self.searching.as_ref().filter(|_| !self.is_overdue).map(Searching::until)
     }
