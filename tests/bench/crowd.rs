@@ -84,7 +84,7 @@ pub fn turns_at_once(table: &mut Table) {
 /// their creation, answers and ends included.
 #[cfg(feature = "coordinator")]
 pub fn team(table: &mut Table) {
-    let flood = FloodProcess::spawn(Plan::paced(2, 20.0));
+    let flood = FloodProcess::spawn(Plan::after(0.1));
     let walls = [1, 20].map(|members| {
         let rounds: Vec<Duration> = (0..5).map(|_| one_task(&flood, members)).collect();
         crate::table::median(&rounds).as_secs_f64()

@@ -34,6 +34,9 @@ pub struct Plan {
     pub chunks: usize,
     /// Chunks per second of one reply; none: as quickly as the socket takes them.
     pub pace: Option<f64>,
+    /// The first chunks of replies are spread over the time between two chunks; otherwise each comes that time after its
+    /// request.
+    pub is_spread: bool,
     /// No reply ends before so many have been under way at once; 0 and 1 ask for nothing.
     pub together: usize,
 }
@@ -41,12 +44,17 @@ pub struct Plan {
 impl Plan {
     /// Replies of `chunks` chunks as quickly as the socket takes them.
     pub fn quick(chunks: usize) -> Plan {
-        Plan { chunks, pace: None, together: 0 }
+        Plan { chunks, pace: None, is_spread: true, together: 0 }
     }
 
     /// Replies of `chunks` chunks at `pace` chunks per second each.
     pub fn paced(chunks: usize, pace: f64) -> Plan {
-        Plan { chunks, pace: Some(pace), together: 0 }
+        Plan { chunks, pace: Some(pace), is_spread: true, together: 0 }
+    }
+
+    /// Replies of one chunk, each so many seconds after its request.
+    pub fn after(seconds: f64) -> Plan {
+        Plan { chunks: 1, pace: Some(1.0 / seconds), is_spread: false, together: 0 }
     }
 
     /// The same, but no reply ends before `count` have been under way at once.
@@ -55,12 +63,12 @@ impl Plan {
     }
 
     fn to_json(self) -> Value {
-        json!([self.chunks, self.pace, self.together])
+        json!([self.chunks, self.pace, self.is_spread, self.together])
     }
 
     fn from_json(plan: &str) -> Plan {
-        let (chunks, pace, together) = serde_json::from_str(plan).expect("a plan that spawn wrote");
-        Plan { chunks, pace, together }
+        let (chunks, pace, is_spread, together) = serde_json::from_str(plan).expect("a plan that spawn wrote");
+        Plan { chunks, pace, is_spread, together }
     }
 }
 

@@ -184,7 +184,7 @@ impl Server {
         connection.reply = Some(Reply { tag: tag_of(&openai::last_user_text(&body)), with_usage, next: 0 });
         if let Some(interval) = self.interval() {
             // Spread over the first interval, so that replies that began together do not tick together.
-            let phase = (number as f64 * 0.618_033_988_75).fract();
+            let phase = if self.plan.is_spread { (number as f64 * 0.618_033_988_75).fract() } else { 1.0 };
             self.due.push(Reverse((Instant::now() + interval.mul_f64(phase), number)));
         }
     }
