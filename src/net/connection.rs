@@ -73,18 +73,16 @@ impl Connection {
         if self.drains_until.is_some_and(|until| until <= now) {
             self.cancel(now);
         }
-        if self.timer.is_some_and(|due| due <= now) {
-            self.fire_timer(network, now);
-        }
+        self.fire_timer(Duration::ZERO, network, now);
     }
 
-    /// Lets libcurl do what it has a timer for, whenever that is. Returns whether it has one.
-    pub fn fire_timer(&mut self, network: &Network, now: Moment) -> bool {
-        let has_timer = self.timer.take().is_some();
-        if has_timer {
+    /// Lets libcurl do what it has a timer for, if that is due within `early`. Returns whether it is.
+    pub fn fire_timer(&mut self, early: Duration, network: &Network, now: Moment) -> bool {
+        let is_due = self.timer.take_if(|due| *due <= now + early).is_some();
+        if is_due {
             self.drive(network, now, Multi::timeout);
         }
-        has_timer
+        is_due
     }
 
     /// When [`Connection::on_timer`] must be called.

@@ -173,14 +173,20 @@ impl Reactor {
             return self.rearm(source);
         }
         if self.streams.is_none() {
-            let streams = Poll::new()?;
-            self.poll.registry().register(&mut SourceFd(&streams.as_raw_fd()), STREAMS, Interest::READABLE)?;
-            self.streams = Some(streams);
+            self.streams = new_streams(&self.poll).ok();
+        }
+        if self.streams.is_none() {
+            // It stays where it is, when there are no descriptors.
+            return self.rearm(source);
         }
         let fd = &mut SourceFd(&watched.fd);
         registry(&self.poll, &self.streams, watched).deregister(fd)?;
         watched.is_stream = is_stream;
-        Ok(registry(&self.poll, &self.streams, watched).register(fd, *token, watched.interest)?)
+        let moved = registry(&self.poll, &self.streams, watched).register(fd, *token, watched.interest);
+        if moved.is_err() {
+            self.unwatch(source);
+        }
+        Ok(moved?)
     }
 
     /// Whether what the streams receive ends no wait.
@@ -195,13 +201,13 @@ impl Reactor {
         Ok(())
     }
 
-    /// Appends the streams that have received something to `ready`, at most [`EVENTS_PER_WAIT`]. Returns how many.
+    /// Appends the streams that have received something to `ready`, at most [`EVENTS_PER_WAIT`]. Returns how many events
+    /// there were.
     pub fn read_streams(&mut self, ready: &mut Vec<Ready>) -> Result<usize> {
         let Some(streams) = &mut self.streams else { return Ok(0) };
         poll(streams, &mut self.events, Some(Duration::ZERO))?;
-        let before = ready.len();
         self.append(ready);
-        Ok(ready.len() - before)
+        Ok(self.events.iter().count())
     }
 
     /// What is watched, and whether for reading and writing, in the order in which it was registered.
@@ -229,8 +235,8 @@ impl Reactor {
         self.append(ready);
         if self.events.iter().any(|event| event.token() == STREAMS) && self.read_streams(ready)? == EVENTS_PER_WAIT {
             // There may be more.
-            self.pause_streams(true)?;
-            self.pause_streams(false)?;
+            let streams = self.streams.as_ref().expect("it has had events").as_raw_fd();
+            self.poll.registry().reregister(&mut SourceFd(&streams), STREAMS, Interest::READABLE)?;
         }
         Ok(())
     }
@@ -247,6 +253,12 @@ impl Reactor {
             ready.push(Ready { source, readiness: Readiness { readable, writable: event.is_writable(), error } });
         }
     }
+}
+
+fn new_streams(poll: &Poll) -> io::Result<Poll> {
+    let streams = Poll::new()?;
+    poll.registry().register(&mut SourceFd(&streams.as_raw_fd()), STREAMS, Interest::READABLE)?;
+    Ok(streams)
 }
 
 /// Where a source is registered.

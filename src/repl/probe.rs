@@ -1,5 +1,7 @@
 //! What the integration tests and benchmarks read from a [`Repl`] besides the library's methods; `testing` exports it.
 
+use std::time::Duration;
+
 use crate::base::clock::Clock;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
@@ -43,8 +45,9 @@ pub trait Probe: Sized {
     fn draft_at(&self, at: TerminalId) -> String;
     /// Detaches a terminal. Its drafts stay with the agents to which they were typed.
     fn detach_device(&mut self, at: TerminalId);
-    /// Lets libcurl do what it has a timer for, in the transfer of this agent. Returns whether it has one.
-    fn fire_transfer_timer(&mut self, agent: AgentId) -> bool;
+    /// Lets libcurl do what it has a timer for in the transfer of this agent, if that is due within `early`. Returns whether
+    /// it is.
+    fn fire_transfer_timer(&mut self, agent: AgentId, early: Duration) -> bool;
     /// The terminal that has been attached longest.
     fn terminal(&mut self) -> Option<&mut Terminal>;
     /// The terminal with this id.
@@ -68,9 +71,11 @@ impl Probe for Repl {
         Self::open_at(config, store, clock, device)
     }
 
-    fn fire_transfer_timer(&mut self, agent: AgentId) -> bool {
+    fn fire_transfer_timer(&mut self, agent: AgentId, early: Duration) -> bool {
         let now = self.core.now();
-        self.core.with_agent(agent, |agent, context| agent.connection().fire_timer(context.network, now)) == Some(true)
+        let fired =
+            self.core.with_agent(agent, |agent, context| agent.connection().fire_timer(early, context.network, now));
+        fired == Some(true)
     }
 
     fn draft_at(&self, at: TerminalId) -> String {

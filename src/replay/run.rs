@@ -161,7 +161,7 @@ impl Stage {
                 && after <= CURL_STEP
             {
                 // The clock stands still: how soon libcurl asks depends on the real time.
-                is_due |= self.repl.fire_transfer_timer(agent);
+                is_due |= self.repl.fire_transfer_timer(agent, CURL_STEP);
             }
             quiet = if has_moved || is_due || has_ended_tool { 0 } else { quiet + 1 };
             if quiet > 2 {

@@ -87,15 +87,13 @@ impl Roster {
             self.parents.insert(id, parent);
             self.children.entry(parent).or_default().insert((ordinal, id));
         }
-        self.agents.insert(id, Member::new(agent));
-        self.reindex(id);
+        self.insert(id, agent);
     }
 
     /// Adds an internal agent: the loop serves it like any other, but it cannot be listed, named or viewed.
     pub fn add_unlisted(&mut self, agent: Agent) {
         let id = agent.id();
-        self.agents.insert(id, Member::new(agent));
-        self.reindex(id);
+        self.insert(id, agent);
     }
 
     /// Removes an agent. Its children are adopted by its nearest living ancestor.
@@ -339,6 +337,13 @@ impl Roster {
     pub fn next_to_start_tool(&self, limit: usize) -> Option<AgentId> {
         let (_, id) = self.tool_queue.first().filter(|_| self.at_work.len() < limit)?;
         Some(*id)
+    }
+
+    fn insert(&mut self, id: AgentId, agent: Agent) {
+        if let Some(replaced) = self.agents.insert(id, Member::new(agent)) {
+            self.index(id, replaced.indexed, Indexed::default());
+        }
+        self.reindex(id);
     }
 
     fn reindex(&mut self, id: AgentId) {

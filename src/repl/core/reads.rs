@@ -41,15 +41,17 @@ pub(super) struct Reads {
 /// After a wait: adds the streams that have something, if their moment has come.
 pub(in crate::repl) fn add_due(core: &mut Core, ready: &mut Vec<Ready>) -> Result<()> {
     let now = core.clock.now();
-    if core.reads.due.take_if(|due| *due <= now).is_none() {
+    if core.reads.due.is_none_or(|due| due > now) {
         return Ok(());
     }
-    core.reads.due = match core.reactor.read_streams(ready)? {
+    let next = match core.reactor.read_streams(ready)? {
         0 => None,
         EVENTS_PER_WAIT => Some(now),
         _ => Some(now + core.config.read_interval),
     };
-    core.reactor.pause_streams(core.reads.due.is_some())
+    core.reactor.pause_streams(next.is_some())?;
+    core.reads.due = next;
+    Ok(())
 }
 
 /// The socket of an agent was served.
