@@ -17,7 +17,7 @@ impl Moment {
 
     /// This moment, or the next that is a multiple of `step`, which may be zero.
     pub fn round_up(self, step: Duration) -> Moment {
-        let step = u64::try_from(step.as_micros()).unwrap_or(u64::MAX).max(1);
+        let step = micros(step).max(1);
         Moment(self.0.checked_next_multiple_of(step).unwrap_or(u64::MAX))
     }
 }
@@ -25,7 +25,7 @@ impl Moment {
 impl Add<Duration> for Moment {
     type Output = Moment;
     fn add(self, by: Duration) -> Moment {
-        Moment(self.0.saturating_add(u64::try_from(by.as_micros()).unwrap_or(u64::MAX)))
+        Moment(self.0.saturating_add(micros(by)))
     }
 }
 
@@ -73,7 +73,7 @@ impl Clock {
         match &self.0 {
             Source::System { start, stopped, .. } => {
                 let running = start.elapsed().saturating_sub(stopped.get());
-                Moment(u64::try_from(running.as_micros()).unwrap_or(u64::MAX))
+                Moment(micros(running))
             }
             Source::Manual { now, .. } => Moment(now.get()),
         }
@@ -130,6 +130,11 @@ impl Clock {
             Source::Manual { .. } => since_start,
         }
     }
+}
+
+/// The microseconds of a span, as many as a `u64` holds.
+pub fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The time at the beginning of a text, as servers write it: `1m2.5s`, `120ms`, `6h0m0s`. `None` without a unit.

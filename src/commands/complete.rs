@@ -36,7 +36,10 @@ pub fn complete(line: &str, context: &CommandContext) -> Vec<Completion> {
             let begins: Vec<&String> =
                 candidates.iter().filter(|text| text.starts_with(typed) && *text != typed).collect();
             let fitting = if begins.is_empty() { fuzzy(typed, &candidates) } else { begins };
-            let agents = agents_by_word(context, fitting.len());
+            if fitting.is_empty() {
+                return Vec::new();
+            }
+            let agents = agents_by_word(context);
             let completion =
                 |text: &String| Completion { line: format!("/{name} {text}"), about: about(&agents, text) };
             fitting.into_iter().map(completion).collect()
@@ -131,10 +134,10 @@ fn fuzzy<'a>(typed: &str, candidates: &'a [String]) -> Vec<&'a String> {
     scored.into_iter().map(|(_, text)| text).collect()
 }
 
-/// The agents by name and by short id, the oldest where several have one; none for no completions.
-fn agents_by_word<'a>(context: &'a CommandContext, completions: usize) -> HashMap<String, &'a Agent> {
+/// The agents by name and by short id, the oldest where several have one.
+fn agents_by_word<'a>(context: &'a CommandContext) -> HashMap<String, &'a Agent> {
     let mut agents = HashMap::new();
-    for agent in context.roster.iter().filter(|_| completions > 0) {
+    for agent in context.roster.iter() {
         for word in agent.identity.name.clone().into_iter().chain([agent.id().short()]) {
             agents.entry(word).or_insert(agent);
         }

@@ -2,7 +2,6 @@
 //! them for people.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -183,11 +182,6 @@ impl TraceLine {
             false => Err(format!("unknown event {:?}", line.event)),
         }
     }
-}
-
-/// A span as traces write it.
-pub fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The state of an agent, in a word.

@@ -167,16 +167,13 @@ impl Reactor {
 
     /// Moves a socket to the poll of streams or back, if it is not there, and registers it again like [`Reactor::rearm`].
     pub fn rearm_in(&mut self, source: Source, is_stream: bool) -> Result<()> {
-        let Some(token) = self.tokens.get(&source) else { return Ok(()) };
-        let watched = self.watched.get_mut(token).expect("every token is watched");
-        if watched.is_stream == is_stream {
-            return self.rearm(source);
-        }
-        if self.streams.is_none() {
+        if is_stream && self.streams.is_none() {
+            // Without a descriptor for it, the socket stays where it is.
             self.streams = new_streams(&self.poll).ok();
         }
-        if self.streams.is_none() {
-            // It stays where it is, when there are no descriptors.
+        let Some(token) = self.tokens.get(&source) else { return Ok(()) };
+        let watched = self.watched.get_mut(token).expect("every token is watched");
+        if watched.is_stream == is_stream || self.streams.is_none() {
             return self.rearm(source);
         }
         let fd = &mut SourceFd(&watched.fd);

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::agent::{Agent, Effect, RecordedEvent, TracedEvent, UNFINISHED};
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{Clock, Moment, micros};
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, TerminalId};
 use crate::domain::change::Change;
@@ -20,7 +20,7 @@ use crate::domain::config::Config;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::key::TypedInput;
 use crate::domain::message::Body;
-use crate::domain::trace::{Candidate, Name, SCHEMA, TraceLine, Watched, micros};
+use crate::domain::trace::{Candidate, Name, SCHEMA, TraceLine, Watched};
 use crate::reactor::{Ready, Source};
 use crate::repl::event::Event;
 use crate::repl::record::Record;

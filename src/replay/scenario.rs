@@ -36,9 +36,9 @@ pub struct Scenario {
     pub seed: u64,
     /// Retries of a request.
     pub retries: Option<u32>,
-    /// The agents by name; the terminal shows the first one.
+    /// The agents by name.
     pub agents: Vec<String>,
-    /// The agent that the terminal shows first.
+    /// The agent that the terminal shows first; `None` for the first one.
     pub shows: Option<String>,
     /// The models of agents by name, as `provider/model`.
     #[serde(default)]

@@ -30,7 +30,7 @@ const NAMING: &[&str] = &["--name", "--model", "--agent"];
 const LONGEST_OPTION: usize = 24;
 /// Digits of a number that says nothing.
 const SHORT_NUMBER: usize = 4;
-/// The longest key sequence; what is longer is none.
+/// The longest key sequence.
 const LONGEST_SEQUENCE: usize = 32;
 const PASTE_BEGINS: &str = "[200~";
 const PASTE_ENDS: &str = "\u{1b}[201~";
@@ -186,7 +186,7 @@ impl Filler {
         };
     }
 
-    /// The whole sequence of a key has arrived, or something that is none.
+    /// A sequence is complete, whether it is a key or not.
     fn end_sequence(&mut self, at: u128, sequence: &str) {
         let is_key = sequence.ends_with(|c: char| matches!(c, '@'..='~'));
         self.state = if sequence == PASTE_BEGINS { State::Paste } else { State::Text };
@@ -302,7 +302,7 @@ fn is_kept_after(before: &str, word: &str) -> bool {
     is_option || is_number || is_named || is_without_text
 }
 
-/// Whether a sequence stands for a character: `CSI 27 ; modifiers ; code ~` (xterm) or `CSI code ; modifiers u` (kitty), where
+/// Whether a sequence is a typed character: `CSI 27 ; modifiers ; code ~` (xterm) or `CSI code ; modifiers u` (kitty), where
 /// neither Ctrl nor Alt is pressed.
 fn is_letter(sequence: &str) -> bool {
     let numbers: Vec<u32> = sequence[1..sequence.len() - 1]

@@ -10,10 +10,10 @@ mod world;
 
 use std::time::Duration;
 
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{Clock, Moment, micros};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::trace::{Candidate, Name, SCHEMA, TraceLine, Watched, micros};
+use crate::domain::trace::{Candidate, Name, SCHEMA, TraceLine, Watched};
 use crate::reactor::{Reactor, Source};
 
 use super::fault::Fault;
