@@ -49,11 +49,10 @@ fn pieces_that_come_often_are_read_together_in_one_turn() {
     let peer = Peer::start();
     let (mut app, replies) = three_streams(&peer);
     make_wait(&mut app, &replies[0]);
-    replies[0].text("3").text("4");
-    // What comes later is there, so this is there too.
+    replies[0].text("3").text("4").wait_until_arrived();
     replies[1].text("5");
     until_read(&mut app, 1, "begun5");
-    replies[1].text("6");
+    replies[1].text("6").wait_until_arrived();
     replies[2].text("7");
     until_read(&mut app, 2, "begun7");
     let read = |app: &Harness| [0, 1, 2].map(|n| app.agent(n).partial_text().to_owned());
@@ -104,7 +103,7 @@ fn after_a_reply_whose_socket_waited_the_connection_is_used_again() {
     let peer = Peer::start();
     let (mut app, replies) = three_streams(&peer);
     make_wait(&mut app, &replies[0]);
-    replies[0].finish("stop").done();
+    replies[0].finish("stop").done().wait_until_arrived();
     replies[1].text("5");
     until_read(&mut app, 1, "begun5");
     app.advance(INTERVAL);

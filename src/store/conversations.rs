@@ -46,8 +46,7 @@ impl Store {
     pub(crate) fn conversations(&self) -> Result<Vec<Conversation>> {
         let sql = format!(
             "SELECT uuid, iif({NUMBERED}, number, NULL), name,
-                coalesce(title, (SELECT substr(content, 1, 400) FROM messages
-                    WHERE agent = ordinal AND kind = 'user' ORDER BY id LIMIT 1), ''),
+                coalesce(title, said, ''),
                 coalesce((SELECT created_at FROM messages WHERE agent = ordinal ORDER BY id DESC LIMIT 1), created_at) AS at,
                 directory, endpoint, archived_at IS NOT NULL, is_print_run, used_cost
             FROM (SELECT * FROM agents WHERE status = 'running' AND (run IS NULL OR archived_at IS NULL)

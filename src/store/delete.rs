@@ -58,7 +58,7 @@ impl Store {
 /// Removes an agent from everything but what others may inherit.
 fn hide(conn: &Connection, ordinal: i64, agent: AgentId, now_ms: i64) -> Result<()> {
     let sql =
-        "UPDATE agents SET status = 'dead', activity = 'idle', asking = 0, name = NULL, title = NULL, system = NULL,
+        "UPDATE agents SET status = 'dead', activity = 'idle', asking = 0, name = NULL, title = NULL, said = NULL, system = NULL,
                    rules = NULL, run = NULL, archived_at = NULL, ended_at = coalesce(ended_at, ?2), deleted_at = ?2
                WHERE ordinal = ?1";
     conn.prepare_cached(sql)?.execute(params![ordinal, now_ms])?;

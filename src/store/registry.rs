@@ -97,8 +97,7 @@ const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, 
     endpoint, thinking, environment, system, made_by, policy, rules, asking, parameters,
     archived_at, is_print_run, title, directory, last_end, unseen_since, used_input, used_output, used_cost,
     (SELECT runs.run FROM runs WHERE runs.id = agents.run), number, done,
-    coalesce(title, (SELECT substr(content, 1, 400) FROM messages WHERE agent = ordinal AND kind = 'user'
-        ORDER BY id LIMIT 1), '') FROM agents";
+    coalesce(title, said, '') FROM agents";
 
 #[doc(hidden)]
 impl Store {
@@ -183,8 +182,7 @@ impl Store {
 
     /// The title of a conversation, or else the first message of the user, and the time of the last message.
     pub(crate) fn conversation(&self, agent: AgentId) -> Result<(String, i64)> {
-        let sql = "SELECT coalesce(title, (SELECT substr(content, 1, 400) FROM messages
-                       WHERE agent = ordinal AND kind = 'user' ORDER BY id LIMIT 1), ''),
+        let sql = "SELECT coalesce(title, said, ''),
                    coalesce((SELECT created_at FROM messages WHERE agent = ordinal ORDER BY id DESC LIMIT 1), created_at)
                    FROM agents WHERE uuid = ?1";
         let mut statement = self.conn.prepare_cached(sql)?;

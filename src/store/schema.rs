@@ -16,9 +16,9 @@ const APPLICATION_ID: i32 = 0x706c_6f67;
 const NEWEST: &str = include_str!("schema.sql");
 
 /// Step `n` turns version `n` into version `n + 1`.
-const STEPS: [&str; 17] = [
+const STEPS: [&str; 18] = [
     VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10,
-    VERSION_11, VERSION_12, VERSION_13, VERSION_14, VERSION_15, VERSION_16, VERSION_17,
+    VERSION_11, VERSION_12, VERSION_13, VERSION_14, VERSION_15, VERSION_16, VERSION_17, VERSION_18,
 ];
 
 /// `agents.ordinal` is the order of creation from 0, the root. Messages refer to their agent by it, because an index of
@@ -298,6 +298,18 @@ UPDATE agents SET number = numbered.number
 
 /// The shell command that says whether an agent is done: empty for none, null for the configured one.
 const VERSION_17: &str = "ALTER TABLE agents ADD COLUMN done TEXT;";
+
+/// The beginning of what the user said first, for lists of agents: reading it from the messages took as long as the rest of
+/// a start with many agents.
+const VERSION_18: &str = "
+ALTER TABLE agents ADD COLUMN said TEXT;
+UPDATE agents SET said = (SELECT substr(trim(content, char(9, 10, 13, 32)), 1, 200) FROM messages
+    WHERE agent = ordinal AND kind = 'user' ORDER BY id LIMIT 1) WHERE deleted_at IS NULL;
+CREATE TRIGGER messages_said AFTER INSERT ON messages WHEN new.kind = 'user' BEGIN
+    UPDATE agents SET said = substr(trim(new.content, char(9, 10, 13, 32)), 1, 200)
+        WHERE ordinal = new.agent AND said IS NULL;
+END;
+";
 
 /// Rejects the database of another program before anything in it is changed.
 pub(super) fn require_ours(conn: &Connection) -> Result<()> {

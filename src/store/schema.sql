@@ -32,7 +32,8 @@ CREATE TABLE agents (
     used_output INTEGER NOT NULL DEFAULT 0,
     used_cost INTEGER,
     number INTEGER,
-    done TEXT
+    done TEXT,
+    said TEXT
 );
 CREATE UNIQUE INDEX agents_name ON agents (name) WHERE status = 'running';
 CREATE INDEX agents_living ON agents (status) WHERE status = 'running';
@@ -55,6 +56,10 @@ CREATE INDEX messages_agent ON messages (agent);
 CREATE INDEX messages_clear ON messages (agent) WHERE kind = 'clear';
 CREATE INDEX messages_usage ON messages (agent) WHERE kind = 'usage';
 CREATE INDEX messages_clear_undone ON messages (agent) WHERE kind = 'clear_undone';
+CREATE TRIGGER messages_said AFTER INSERT ON messages WHEN new.kind = 'user' BEGIN
+    UPDATE agents SET said = substr(trim(new.content, char(9, 10, 13, 32)), 1, 200)
+        WHERE ordinal = new.agent AND said IS NULL;
+END;
 
 CREATE TABLE partials (
     id INTEGER PRIMARY KEY,

@@ -416,6 +416,26 @@ fn agents_of_version_15_get_numbers_in_order_of_creation_unless_no_list_shows_th
 }
 
 #[test]
+fn agents_of_version_17_are_listed_by_what_was_said_first_and_so_are_new_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v17.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let agents = store.load_agents().unwrap().agents;
+    let said: Vec<_> = agents.iter().map(|row| (row.ordinal, row.said.as_str())).collect();
+    let first = "fix   the build\nand more";
+    assert_eq!(said, [(0, "hello"), (3, "count to ten"), (10, first), (13, ""), (14, "")]);
+    assert_eq!(agents[1].done.as_deref(), Some("cargo test"));
+    let new = agents[4].id;
+    let long = format!("\t{}", "é".repeat(300));
+    store.append(new, vec![Body::Mark("m".into()), Body::User(long.clone()), Body::User("again".into())], 0).unwrap();
+    assert_eq!(store.agent(new).unwrap().unwrap().said, long[1..=400]);
+    drop(store);
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
+#[test]
 fn a_database_of_version_6_keeps_the_inputs_of_each_project() {
     let dir = tempfile::tempdir().unwrap();
     raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v6.sql")).unwrap();

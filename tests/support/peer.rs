@@ -119,7 +119,12 @@ impl Shared {
 
 /// Commands to the writing thread of a connection.
 enum Order {
-    Write { bytes: Vec<u8>, times: usize },
+    Write {
+        bytes: Vec<u8>,
+        times: usize,
+    },
+    /// Tells when the client's kernel has everything that was written.
+    Confirm(Sender<()>),
     HangUp,
     Reset,
 }
@@ -219,6 +224,12 @@ fn carry_out(orders: &Receiver<Order>, stream: Arc<TcpStream>, reader: thread::J
                     return;
                 }
             }
+            Order::Confirm(done) => {
+                while is_underway(&stream) {
+                    thread::yield_now();
+                }
+                let _ = done.send(());
+            }
             // Only our half: the reading thread goes on until the client closes the other, and a
             // socket with nothing unread is closed without a reset.
             Order::HangUp => {
@@ -227,6 +238,21 @@ fn carry_out(orders: &Receiver<Order>, stream: Arc<TcpStream>, reader: thread::J
             Order::Reset => return reset(stream, reader),
         }
     }
+}
+
+/// Whether the client's kernel has not acknowledged everything yet.
+fn is_underway(stream: &TcpStream) -> bool {
+    let hex = |address: SocketAddr| {
+        let std::net::IpAddr::V4(ip) = address.ip() else { panic!("{address} is not IPv4") };
+        format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), address.port())
+    };
+    let (Ok(own), Ok(other)) = (stream.local_addr(), stream.peer_addr()) else { return false };
+    let wanted = [hex(own), hex(other)];
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("the table of connections");
+    // number, own address, other address, state, bytes to be acknowledged:bytes to be read, ...
+    let mut rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let own = rows.find(|words| words.get(1..3) == Some(&[&*wanted[0], &*wanted[1]]));
+    own.is_some_and(|words| !words[4].starts_with("00000000:"))
 }
 
 /// Closes with a reset instead of an orderly end: what lingers for no time is thrown away.
@@ -321,6 +347,13 @@ impl Exchange {
     /// Whether the client has closed the connection (or the reset has been carried out).
     pub fn is_closed_by_client(&self) -> bool {
         locked(&self.connection.log).ended.is_some()
+    }
+
+    /// Blocks until everything that was sent has arrived at the client's socket. Two connections have no common order.
+    pub fn wait_until_arrived(&self) {
+        let (done, arrived) = mpsc::channel();
+        self.connection.order(Order::Confirm(done));
+        arrived.recv_timeout(PATIENCE).expect("the client's kernel takes it");
     }
 
     /// Blocks until the client has closed the connection, and fails if it does not.
