@@ -12,7 +12,8 @@ const SUBJECT_COLUMNS: usize = 72;
 pub fn title(said: &str) -> String {
     match first_words(said, COLUMNS) {
         (words, false) => words,
-        (_, true) => format!("{}…", first_words(said, COLUMNS - 1).0),
+        (words, true) if text::width(&words) < COLUMNS => words + "…",
+        (_, true) => first_words(said, COLUMNS - 1).0 + "…",
     }
 }
 
@@ -24,14 +25,23 @@ pub fn subject(said: &str) -> String {
 /// The words that fit, and whether there are more.
 fn first_words(said: &str, columns: usize) -> (String, bool) {
     let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let words = text::sanitise(line.trim()).split_whitespace().collect::<Vec<_>>().join(" ");
-    if text::width(&words) <= columns {
-        return (words, false);
+    let (mut words, mut used) = (String::with_capacity(columns + '…'.len_utf8()), 0);
+    for word in line.split_whitespace().map(text::sanitise) {
+        let space = usize::from(used > 0);
+        let width = space + text::width(&word);
+        if used + width > columns {
+            if words.is_empty() {
+                words += text::truncate(&word, columns);
+            }
+            return (words, true);
+        }
+        if space > 0 {
+            words.push(' ');
+        }
+        words += &word;
+        used += width;
     }
-    let cut = text::truncate(&words, columns);
-    let is_whole = words[cut.len()..].starts_with(' ');
-    let whole = cut.rsplit_once(' ').filter(|_| !is_whole).map_or(cut, |(whole, _)| whole);
-    (whole.to_owned(), true)
+    (words, false)
 }
 
 #[cfg(test)]
@@ -46,6 +56,9 @@ mod tests {
             ("\n\n  fix   the build \nand more", "fix the build"),
             (long, "please find out why the total of the cart…"),
             ("\u{1b}[2Jx", "␛[2Jx"),
+            (&"x".repeat(49), &format!("{}…", "x".repeat(47))),
+            (&"x".repeat(48), &"x".repeat(48)),
+            (&"数 ".repeat(20), &format!("{}…", ["数"; 16].join(" "))),
             ("", ""),
         ] {
             assert_eq!(title(said), expected);
