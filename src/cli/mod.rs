@@ -47,7 +47,6 @@ use crate::base::process as own_process;
 use crate::base::text::sanitise;
 use crate::domain::called::{AGENT, is_number};
 use crate::features::FEATURES;
-use crate::sandbox;
 use crate::tools::supervisor;
 use agent_choice::AgentChoice;
 use arguments::{ALLOW_EVERYTHING, Arguments, Command, MultiAgentCommand, TraceCommand};
@@ -59,9 +58,6 @@ pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).peekable();
     if arguments.next_if(|first| first == supervisor::FLAG).is_some() {
         return supervisor::main(arguments);
-    }
-    if arguments.next_if(|first| first == sandbox::INIT_FLAG).is_some() {
-        return sandbox::init(arguments);
     }
     let mut helpers = FEATURES.iter().filter_map(|feature| feature.helper.as_ref());
     if let Some(helper) = helpers.find(|helper| arguments.peek().is_some_and(|first| first == helper.flag)) {

@@ -1,11 +1,11 @@
 //! The sandbox in which tools run commands: what a command may see and do, and how the kernel enforces it.
 //!
-//! A command is started by two helpers, which are this program's own binary executed again. The supervisor
-//! (`polylogue --supervise`) is outside of the sandbox and ends all processes; the init process restricts itself and
-//! starts the command.
+//! A command is started by two helpers. The supervisor, which is this program's own binary executed again
+//! (`polylogue --supervise`), is outside of the sandbox and ends all processes; it forks the init process, which restricts
+//! itself and starts the command.
 //!
 //! ```text
-//!   polylogue ── plan ──▶ supervisor ── plan ──▶ init ────────────▶ command
+//!   polylogue ── plan ──▶ supervisor ── fork ──▶ init ────────────▶ command
 //!             ◀─ reports ─ new namespaces ◀─ reports ─ mounts, Landlock,
 //!                                                      limits, seccomp
 //! ```
@@ -30,11 +30,11 @@
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-pub use linux::{INIT_FLAG, init, start};
+pub use linux::start;
 #[cfg(not(target_os = "linux"))]
 mod unavailable;
 #[cfg(not(target_os = "linux"))]
-pub use unavailable::{INIT_FLAG, init, start};
+pub use unavailable::start;
 
 mod covers;
 mod git;

@@ -1,4 +1,4 @@
-//! The reports of the helpers: one line of JSON each, on the socket on which the plan came.
+//! The plan that the supervisor gets on a socket, and the reports of the helpers: one line of JSON each.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -102,17 +102,17 @@ pub fn send_descriptor(to: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Resul
 }
 
 /// Receives the standard input of a command, which comes after its plan.
-pub fn receive_input(from: &UnixStream, has_input: bool) -> io::Result<Option<OwnedFd>> {
+fn receive_input(from: &UnixStream, has_input: bool) -> io::Result<Option<OwnedFd>> {
     if has_input { receive_text(from).map(|(_, input)| input) } else { Ok(None) }
 }
 
-/// Another descriptor of the socket on which a helper was given its plan.
-pub fn standard_input() -> io::Result<UnixStream> {
+/// Another descriptor of the socket on which the supervisor was given its plan.
+fn standard_input() -> io::Result<UnixStream> {
     Ok(UnixStream::from(fcntl_dupfd_cloexec(stdin(), 3)?))
 }
 
 /// Writes a text with its length before it, and with that a descriptor.
-pub fn send_text(mut to: &UnixStream, text: &str, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+fn send_text(mut to: &UnixStream, text: &str, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let length = (text.len() as u64).to_le_bytes();
     let sent = send_with(to, &length, descriptor)?;
     to.write_all(&length[sent..])?;
@@ -120,7 +120,7 @@ pub fn send_text(mut to: &UnixStream, text: &str, descriptor: Option<BorrowedFd<
 }
 
 /// Reads such a text with its descriptor, and nothing after it.
-pub fn receive_text(mut from: &UnixStream) -> io::Result<(String, Option<OwnedFd>)> {
+fn receive_text(mut from: &UnixStream) -> io::Result<(String, Option<OwnedFd>)> {
     let mut length = [0; 8];
     let (count, descriptor) = receive_with(from, &mut length)?;
     from.read_exact(&mut length[count..])?;

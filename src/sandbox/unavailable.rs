@@ -3,16 +3,15 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitCode};
+use std::process::Command;
+
+use rustix::process::Pid;
 
 use super::{Descriptors, Level, Plan, Report, variables};
 
-/// The first argument that would select the init process.
-pub const INIT_FLAG: &str = "--supervise-init";
-
 /// A command that runs.
 pub struct Started {
-    pub child: Child,
+    pub process: Pid,
 }
 
 /// Starts a program if its plan restricts nothing.
@@ -27,9 +26,9 @@ pub fn start(
     }
     let mut command = Command::new(program);
     command.args(arguments).stdin(descriptors.take_input()).process_group(0);
-    command.env_clear().envs(variables::given(&plan.variables, &[])).envs(plan.own_variables);
+    command.env_clear().envs(variables::given_variables(&plan.variables, &[])).envs(plan.own_variables);
     let failed = |error: io::Error| Report::NotStarted(format!("cannot run {}: {error}", program.display()));
-    Ok(Started { child: command.spawn().map_err(failed)? })
+    Ok(Started { process: Pid::from_child(&command.spawn().map_err(failed)?) })
 }
 
 impl Started {
@@ -37,8 +36,4 @@ impl Started {
     pub fn finish(self) -> Vec<Report> {
         Vec::new()
     }
-}
-
-pub fn init(_: impl IntoIterator<Item = OsString>) -> ExitCode {
-    ExitCode::FAILURE
 }

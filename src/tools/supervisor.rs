@@ -98,7 +98,7 @@ fn supervise(program: &OsString, arguments: &[OsString], mode: &Mode) -> Result<
         return Ok(in_sandbox(program, arguments, &mut signals));
     }
     let child = start(program, arguments, *mode == Mode::WholeEnvironment)?;
-    Ok(Processes::of(&child).run_to_end(&mut signals))
+    Ok(Processes::of(Pid::from_child(&child)).run_to_end(&mut signals))
 }
 
 /// Whatever keeps the command from being started is reported on the control socket.
@@ -107,7 +107,7 @@ fn in_sandbox(program: &OsString, arguments: &[OsString], signals: &mut Signals)
     match plan.and_then(|(plan, descriptors)| sandbox::start(plan, descriptors, program, arguments)) {
         Ok(started) => {
             harden();
-            let code = Processes::of(&started.child).run_to_end(signals);
+            let code = Processes::of(started.process).run_to_end(signals);
             started.finish().iter().for_each(Report::answer);
             code
         }
@@ -134,8 +134,8 @@ struct Processes {
 }
 
 impl Processes {
-    fn of(child: &Child) -> Self {
-        Self { command: Pid::from_child(child), status: None }
+    fn of(command: Pid) -> Self {
+        Self { command, status: None }
     }
 
     /// Waits until the command has ended or must be ended, and ends all processes. The exit code.

@@ -1,58 +1,54 @@
 //! The init process: restricts itself and starts the command. With namespaces it is process 1, whose end makes the
 //! kernel kill all others.
 
-use std::ffi::OsString;
-use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, set_parent_process_death_signal, wait};
+use rustix::stdio::dup2_stdin;
 
 use super::{InitPlan, file_rules, limits, mounts, network, not_started, powers, syscalls};
 use crate::domain::sandbox::Network;
-use crate::sandbox::report::{receive_input, receive_text, standard_input};
-use crate::sandbox::{Descriptors, Level, Report};
+use crate::sandbox::{Level, Report};
 
 /// The exit code if the command was not started, as in shells; the report says why.
 const NOT_STARTED: u8 = 126;
 
-/// Runs `-- PROGRAM ARGUMENT...` (the arguments after [`super::INIT_FLAG`]).
-pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let mut args = args.into_iter().skip(1);
-    let Some(program) = args.next() else { return ExitCode::from(NOT_STARTED) };
-    let mut command = Command::new(program);
-    command.args(args).process_group(0);
-    match run(command) {
-        Ok(code) => ExitCode::from(code),
-        Err(report) => {
-            report.answer();
-            ExitCode::from(NOT_STARTED)
-        }
-    }
+/// Runs the command to its end, and reports on the socket why it could not be started. The exit code.
+pub fn main(init: &InitPlan, proxy: Option<OwnedFd>, command: Command, reports: &UnixStream) -> u8 {
+    run(init, proxy, command, reports).unwrap_or_else(|report| {
+        report.send(reports);
+        NOT_STARTED
+    })
 }
 
-fn run(mut command: Command) -> Result<u8, Report> {
+fn run(init: &InitPlan, proxy: Option<OwnedFd>, mut command: Command, reports: &UnixStream) -> Result<u8, Report> {
     let unavailable = |step: &str, error: &dyn std::fmt::Display| Report::Unavailable(format!("{step}: {error}"));
+    // That was the supervisor's control socket.
+    dup2_stdin(reports).map_err(|error| unavailable("standard input", &error))?;
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| unavailable("death signal", &error))?;
-    // The supervisor may have ended before that: then nothing can be read.
-    let (init, mut descriptors) = receive().map_err(|error| Report::NotStarted(format!("plan: {error}")))?;
-    command.stdin(descriptors.take_input());
+    if has_ended(reports) {
+        return Ok(NOT_STARTED);
+    }
     if init.plan.level.has_namespaces() {
-        mounts::build(&init)?;
+        mounts::build(init)?;
         if init.plan.network != Network::Host {
             network::start_loopback().map_err(|error| unavailable("loopback interface", &error))?;
         }
         if let Network::Hosts(hosts) = &init.plan.network {
-            let variables = network::start_proxy(hosts, descriptors.proxy);
+            let variables = network::start_proxy(hosts, proxy);
             command.envs(variables.map_err(|error| Report::NotStarted(format!("proxy: {error}")))?);
         }
     }
     command.envs(init.plan.own_variables.iter().cloned());
     powers::give_up().map_err(|error| unavailable("capabilities", &error))?;
     powers::lock().map_err(|error| unavailable("privileges", &error))?;
-    file_rules::restrict(&init).map_err(Report::Unavailable)?;
+    file_rules::restrict(init).map_err(Report::Unavailable)?;
     limits::set(init.plan.level, &init.plan.limits).map_err(|error| unavailable("resource limits", &error))?;
-    syscalls::restrict(&init).map_err(Report::Unavailable)?;
+    syscalls::restrict(init).map_err(Report::Unavailable)?;
     if init.plan.level == Level::Landlock {
         let error = command.exec();
         return Err(not_started(command.get_program(), &error));
@@ -61,13 +57,11 @@ fn run(mut command: Command) -> Result<u8, Report> {
     Ok(wait_for(Pid::from_child(&child)))
 }
 
-/// Receives the plan of the supervisor.
-fn receive() -> io::Result<(InitPlan, Descriptors)> {
-    let from = standard_input()?;
-    let (text, proxy) = receive_text(&from)?;
-    let init: InitPlan = serde_json::from_str(&text).map_err(io::Error::other)?;
-    let input = receive_input(&from, init.plan.has_input)?;
-    Ok((init, Descriptors { proxy, input, shared: Vec::new() }))
+/// Whether the supervisor ended before its end was to kill this process: it held the other side of the socket.
+fn has_ended(reports: &UnixStream) -> bool {
+    let mut polled = [PollFd::new(reports, PollFlags::IN)];
+    let count = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    count.is_err() || polled[0].revents().contains(PollFlags::HUP)
 }
 
 /// Reaps processes until this one has ended. Its exit code, or 128 plus the signal that ended it.

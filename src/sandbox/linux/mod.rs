@@ -17,24 +17,19 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 
+use fork::{Fork, fork};
 use nix::sched::CloneFlags;
-use serde::{Deserialize, Serialize};
+use rustix::process::Pid;
 
 use super::covers::Covers;
-use super::report::{send_descriptor, send_text};
 use super::{Descriptors, Level, Plan, Report, Sharing, variables};
 use crate::base::descriptors::send_with;
 use crate::base::error::system_message;
 use crate::domain::sandbox::Network;
-pub use init::main as init;
 
-/// The first argument that selects the init process.
-pub const INIT_FLAG: &str = "--supervise-init";
-
-/// The input of the init process: the plan, and what only the supervisor can find out.
-#[derive(Serialize, Deserialize)]
+/// What the init process needs: the plan, and what only the supervisor can find out.
 struct InitPlan {
     plan: Plan,
     /// Sockets of other programs, which a read-only mount does not protect from `connect`.
@@ -45,7 +40,8 @@ struct InitPlan {
 
 /// A running command, and what has to be checked after its end.
 pub struct Started {
-    pub child: Child,
+    /// The command, or the init process that runs it.
+    pub process: Pid,
     reports: Option<UnixStream>,
     temporary: Option<PathBuf>,
     /// Until all processes have ended.
@@ -68,7 +64,8 @@ pub fn start(
         command.args(arguments).stdin(descriptors.take_input()).process_group(0);
         command.env_clear().envs(variables::given_variables(&plan.variables, &[])).envs(plan.own_variables);
         let child = command.spawn().map_err(|error| not_started(program, &error))?;
-        return Ok(Started { child, reports: None, temporary: None, _covers: Covers::hold(&[]) });
+        let process = Pid::from_child(&child);
+        return Ok(Started { process, reports: None, temporary: None, _covers: Covers::hold(&[]) });
     }
     let temporary = (!plan.level.has_namespaces()).then(private_directory).transpose();
     let temporary = temporary.map_err(|error| Report::NotStarted(format!("temporary directory: {error}")))?;
@@ -89,36 +86,30 @@ pub fn start(
     descriptors.shared.clear();
     // Only now: the maps of a user namespace cannot be written by a process that is closed to others.
     powers::close().map_err(|error| Report::Unavailable(format!("privileges: {error}")))?;
-    let plan = InitPlan { plan, sockets, temporary: temporary.clone() };
-    let (reports, child) = start_init(&plan, &descriptors, program, arguments)
+    let init = InitPlan { plan, sockets, temporary: temporary.clone() };
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(descriptors.take_input()).process_group(0);
+    command.env_clear().envs(variables::given_variables(&init.plan.variables, &[]));
+    command.env("TMPDIR", temporary.as_deref().unwrap_or(Path::new("/tmp")));
+    let (reports, process) = start_init(&init, descriptors.proxy, command)
         .map_err(|error| Report::NotStarted(format!("cannot start the init process: {error}")))?;
-    Ok(Started { child, reports: Some(reports), temporary, _covers: covers })
+    Ok(Started { process, reports: Some(reports), temporary, _covers: covers })
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Report {
     Report::NotStarted(format!("cannot run {}: {}", program.display(), system_message(error)))
 }
 
-fn start_init(
-    plan: &InitPlan,
-    descriptors: &Descriptors,
-    program: &OsStr,
-    arguments: &[OsString],
-) -> io::Result<(UnixStream, Child)> {
+/// Forks: this process has one thread, and starting the program anew would take longer than all that the init process does.
+fn start_init(init: &InitPlan, proxy: Option<OwnedFd>, command: Command) -> io::Result<(UnixStream, Pid)> {
     let (reports, theirs) = UnixStream::pair()?;
-    let mut command = Command::new("/proc/self/exe");
-    command.args([OsStr::new(INIT_FLAG), OsStr::new("--"), program]).args(arguments);
-    command.env_clear().envs(variables::given_variables(&plan.plan.variables, &[]));
-    let temporary = plan.temporary.as_deref().unwrap_or(Path::new("/tmp"));
-    command.env("TMPDIR", temporary).stdin(OwnedFd::from(theirs));
-    let child = command.spawn()?;
-    // The init process reads it at once, so this cannot block for long.
-    let text = serde_json::to_string(plan).map_err(io::Error::other)?;
-    send_text(&reports, &text, descriptors.proxy.as_ref().map(OwnedFd::as_fd))?;
-    if let Some(input) = &descriptors.input {
-        send_descriptor(&reports, input.as_fd())?;
+    match fork()? {
+        Fork::Child => {
+            drop(reports);
+            std::process::exit(init::main(init, proxy, command, &theirs).into())
+        }
+        Fork::Parent(process) => Ok((reports, Pid::from_raw(process).expect("fork gives the id of a process"))),
     }
-    Ok((reports, child))
 }
 
 /// The namespaces that every command has for itself.
@@ -138,8 +129,7 @@ fn make_namespaces(network: &Network) -> Result<(), String> {
     let write = |file: &str, text: &str| fs::write(file, text).map_err(|error| format!("{file}: {error}"));
     write("/proc/self/setgroups", "deny")?;
     write("/proc/self/gid_map", &format!("{gid} {gid} 1"))?;
-    write("/proc/self/uid_map", &format!("{uid} {uid} 1"))?;
-    powers::pass_on().map_err(|error| format!("capabilities: {error}"))
+    write("/proc/self/uid_map", &format!("{uid} {uid} 1"))
 }
 
 /// Joins the namespaces of user and network that another supervisor has made. The user namespace is needed because it
@@ -149,8 +139,7 @@ fn join_namespaces(user: &OwnedFd, network: &OwnedFd) -> Result<(), String> {
     join(user, CloneFlags::CLONE_NEWUSER)
         .and_then(|()| join(network, CloneFlags::CLONE_NEWNET))
         .map_err(|error| format!("the namespaces of the background commands: {error}"))?;
-    nix::sched::unshare(OWN).map_err(|error| format!("new namespaces: {error}"))?;
-    powers::pass_on().map_err(|error| format!("capabilities: {error}"))
+    nix::sched::unshare(OWN).map_err(|error| format!("new namespaces: {error}"))
 }
 
 /// Sends descriptors of the namespaces of user and network, for [`join_namespaces`].

@@ -1,31 +1,14 @@
-//! Capabilities (capabilities(7)): passed on to the init process, which needs them for mounts and then drops them.
+//! Capabilities (capabilities(7)): the init process has those of its namespaces for the mounts, and then drops them.
 
 use rustix::io;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
-    configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
-    set_capabilities_secure_bits, set_no_new_privs,
+    remove_capability_from_bounding_set, set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
 };
-
-const NEEDED: [CapabilitySet; 5] = [
-    CapabilitySet::SYS_ADMIN,
-    CapabilitySet::NET_ADMIN,
-    CapabilitySet::SETPCAP,
-    CapabilitySet::SYS_RESOURCE,
-    CapabilitySet::DAC_OVERRIDE,
-];
 
 /// The number of the last capability that Linux may get, as the sets have 64 bits.
 const LAST: u32 = 63;
-
-/// Makes children keep the capabilities of the namespaces: executing a program as another user than root drops them.
-pub fn pass_on() -> io::Result<()> {
-    let all = NEEDED.into_iter().fold(CapabilitySet::empty(), |all, one| all | one);
-    let own = capabilities(None)?;
-    set_capabilities(None, CapabilitySets { inheritable: all, ..own })?;
-    NEEDED.into_iter().try_for_each(|one| configure_capability_in_ambient_set(one, true))
-}
 
 /// Drops all capabilities for good, also for programs that would get some when they are executed.
 pub fn give_up() -> io::Result<()> {
