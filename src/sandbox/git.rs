@@ -23,6 +23,13 @@ pub fn git_directory(root: &Path) -> Option<PathBuf> {
     }
 }
 
+/// The directory with the index and the `HEAD` of a working tree.
+pub fn own_git_directory(root: &Path) -> Option<PathBuf> {
+    match GitDirectory::of(&root.join(".git"))? {
+        GitDirectory::Main(directory) | GitDirectory::Worktree { own: directory, .. } => Some(directory),
+    }
+}
+
 pub enum GitDirectory {
     Main(PathBuf),
     Worktree {

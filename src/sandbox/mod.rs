@@ -48,7 +48,7 @@ mod search;
 pub mod variables;
 mod watch;
 
-pub use git::git_directory;
+pub use git::{git_directory, own_git_directory};
 pub use hints::likely_cause;
 pub use level::Level;
 pub use plan::{Places, Plan, Refusal, ResourceLimits, Sharing};

@@ -75,7 +75,7 @@ fn compare(root: &Path, env: &Environment, job: &Job) -> Result<BranchDiff, Stri
 /// `place`.
 pub(super) fn stage_in(place: &Path, root: &Path, common: &Path, git: &mut Git) -> Result<(), String> {
     refuse_inner_programs(root, git)?;
-    let index = root.join(git.run(root, &["rev-parse", "--git-path", "index"])?);
+    let index = sandbox::own_git_directory(root).ok_or("it is no longer part of a repository")?.join("index");
     let prepare = || {
         DirBuilder::new().recursive(true).mode(0o700).create(place.join("objects"))?;
         drop(fs::remove_file(place.join("index")));
@@ -84,15 +84,15 @@ pub(super) fn stage_in(place: &Path, root: &Path, common: &Path, git: &mut Git) 
     };
     prepare().map_err(|error| reason(&error))?;
     git.variables = objects_in(place, common);
-    git.variables.push(format!("GIT_INDEX_FILE={}", place.join("index").display()));
+    git.variables.push(("GIT_INDEX_FILE".into(), place.join("index").display().to_string()));
     git.run(root, &["-c", "core.safecrlf=false", "add", "--all"]).map(drop)
 }
 
 /// The variables by which git writes new objects to a directory of ours.
-pub(super) fn objects_in(place: &Path, common: &Path) -> Vec<String> {
+pub(super) fn objects_in(place: &Path, common: &Path) -> Vec<(String, String)> {
     vec![
-        format!("GIT_OBJECT_DIRECTORY={}", place.join("objects").display()),
-        format!("GIT_ALTERNATE_OBJECT_DIRECTORIES={}", quote_path(&common.join("objects"))),
+        ("GIT_OBJECT_DIRECTORY".into(), place.join("objects").display().to_string()),
+        ("GIT_ALTERNATE_OBJECT_DIRECTORIES".into(), quote_path(&common.join("objects"))),
     ]
 }
 

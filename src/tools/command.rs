@@ -68,6 +68,9 @@ pub enum Ending {
     Lost(String),
 }
 
+/// Variables that name another repository than that of the directory (git(1)).
+const SELECT_REPOSITORY: [&str; 4] = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR"];
+
 /// What to run, and where.
 pub struct Program<'a> {
     pub arguments: &'a [&'a str],
@@ -76,7 +79,7 @@ pub struct Program<'a> {
     pub workspace: Option<&'a Path>,
     /// Directories that it may write besides the workspace.
     pub writable: &'a [PathBuf],
-    /// Whether it is git itself, which changes the protected files of a repository.
+    /// Whether it is git itself, which changes the protected files of the repository around it.
     pub is_git: bool,
     /// It is not started with less.
     pub promised: Promise,
@@ -262,6 +265,9 @@ pub(super) fn plan(program: &Program<'_>, env: &Environment) -> Result<Plan, Ref
     let mut plan = env.sandbox.plan(&places)?;
     plan.network = network::allowed(&env.sandbox, plan.level, program.network)?;
     (plan.own_variables, plan.has_input) = (program.variables.to_vec(), program.input.is_some());
+    if program.is_git {
+        plan.variables.retain(|name| !SELECT_REPOSITORY.contains(&name.as_str()));
+    }
     let is_open = |path: &&PathBuf| !plan.denied.iter().any(|denied| path.starts_with(denied));
     let opened: Vec<PathBuf> = program.readable.iter().filter(is_open).cloned().collect();
     plan.readable.extend(opened);

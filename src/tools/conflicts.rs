@@ -176,7 +176,7 @@ impl Drop for Survey {
 fn look(root: &Path, place: &Path, env: &Environment, job: &Job) -> Result<Seen, String> {
     let common = sandbox::git_directory(root).ok_or("it is no longer part of a repository")?;
     let mut git = Git::to_look_at(root, env, job).without_filters(root)?;
-    if git.repository_names_programs(root) {
+    if git.repository_names_programs() {
         return Err("the repository configures programs that polylogue does not run".into());
     }
     let (base, _) = base(root, &git)?;

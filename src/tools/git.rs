@@ -19,23 +19,9 @@ const MAX_OUTPUT: usize = 64 << 20;
 /// The most bytes of its messages, and of a list of filters.
 const MAX_MESSAGES: usize = 8 << 10;
 
-/// Git without variables that select another repository, and without programs that the repository configures (git(1)). A
-/// partial clone would fetch missing objects through a transport that may be any program.
-const ENV: [&str; 13] = [
-    "env",
-    "-u",
-    "GIT_DIR",
-    "-u",
-    "GIT_WORK_TREE",
-    "-u",
-    "GIT_INDEX_FILE",
-    "-u",
-    "GIT_COMMON_DIR",
-    "GIT_NO_LAZY_FETCH=1",
-    "GIT_ALLOW_PROTOCOL=none",
-    "POLYLOGUE_EMPTY=",
-    "POLYLOGUE_FALSE=false",
-];
+/// Git without transports, which may be any program (git(1)); the others are values of options.
+const VARIABLES: [(&str, &str); 3] =
+    [("GIT_ALLOW_PROTOCOL", "none"), ("POLYLOGUE_EMPTY", ""), ("POLYLOGUE_FALSE", "false")];
 const GIT: [&str; 3] = ["git", "-c", "core.fsmonitor=false"];
 const NO_HOOKS: [&str; 2] = ["-c", "core.hooksPath=/dev/null"];
 
@@ -66,10 +52,12 @@ pub(super) struct Git<'a> {
     readable: Vec<PathBuf>,
     /// Options that turn off the filters of the repository.
     filters: Vec<String>,
+    /// The repository configures merge drivers.
+    has_drivers: bool,
     /// It runs the hooks that the repository has.
     runs_hooks: bool,
     /// Variables of git's environment.
-    pub variables: Vec<String>,
+    pub variables: Vec<(String, String)>,
     /// The most bytes of its output that are read.
     pub max_output: usize,
 }
@@ -97,8 +85,18 @@ impl<'a> Git<'a> {
     }
 
     fn in_workspace(workspace: &Path, writable: Vec<PathBuf>, env: &'a Environment, job: &'a Job) -> Self {
-        let (workspace, filters, variables, readable) = (workspace.to_owned(), Vec::new(), Vec::new(), Vec::new());
-        Self { env, job, workspace, writable, readable, filters, runs_hooks: false, variables, max_output: MAX_OUTPUT }
+        Self {
+            env,
+            job,
+            workspace: workspace.to_owned(),
+            writable,
+            readable: Vec::new(),
+            filters: Vec::new(),
+            has_drivers: false,
+            runs_hooks: false,
+            variables: Vec::new(),
+            max_output: MAX_OUTPUT,
+        }
     }
 
     /// Runs the hooks that the repository has.
@@ -106,23 +104,25 @@ impl<'a> Git<'a> {
         Self { runs_hooks: true, ..self }
     }
 
-    /// Whether the repository configures filters, which are turned off, or merge drivers: without them git's results differ.
-    pub(super) fn repository_names_programs(&self, root: &Path) -> bool {
-        let pattern = r"^merge\..*\.driver$";
-        let drivers = self.run(root, &["config", "--local", "--name-only", "--get-regexp", pattern]);
-        !self.filters.is_empty() || drivers.is_ok_and(|drivers| !drivers.is_empty())
+    /// After [`Self::without_filters`]: whether the repository configures filters, which are turned off, or merge drivers.
+    /// Without them git's results differ.
+    pub(super) fn repository_names_programs(&self) -> bool {
+        !self.filters.is_empty() || self.has_drivers
     }
 
     /// Turns off the filters (gitattributes(5)) that the repository of this directory configures; those of the user's own
     /// configuration still run.
     pub(super) fn without_filters(mut self, directory: &Path) -> Result<Self, String> {
         // It fails if there are none.
-        let listed = self.run(directory, &["config", "--show-scope", "--name-only", "--get-regexp", r"^filter\."]);
+        let pattern = r"^(filter\.|merge\..*\.driver$)";
+        let listed = self.run(directory, &["config", "--show-scope", "--name-only", "--get-regexp", pattern]);
         let listed = listed.unwrap_or_default();
         if listed.len() > MAX_MESSAGES / 2 {
             return Err("the repository configures too many filters to turn them off".into());
         }
-        let names: BTreeSet<&str> = listed.lines().filter_map(filter_of_repository).collect();
+        let own = || listed.lines().filter_map(key_of_repository);
+        self.has_drivers = own().any(|key| key.starts_with("merge."));
+        let names: BTreeSet<&str> = own().filter_map(filter_of).collect();
         if names.iter().any(|name| name.contains('=')) {
             return Err("the repository configures a filter with = in its name, which cannot be turned off".into());
         }
@@ -150,9 +150,10 @@ impl<'a> Git<'a> {
             return Err("interrupted".into());
         }
         let filters: Vec<&str> = self.filters.iter().map(String::as_str).collect();
-        let variables: Vec<&str> = self.variables.iter().map(String::as_str).collect();
         let hooks: &[&str] = if self.runs_hooks { &[] } else { &NO_HOOKS };
-        let arguments = [&ENV[..], &variables, &GIT, hooks, &filters, arguments].concat();
+        let arguments = [&GIT, hooks, &filters, arguments].concat();
+        let variables = VARIABLES.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let variables = [&variables, &self.variables[..]].concat();
         let capture = |most| Capture::for_program(most, &self.env.output_directory);
         let mut streams = Streams { output: capture(self.max_output), errors: capture(MAX_MESSAGES) };
         let (workspace, writable) = (Some(&*self.workspace), &*self.writable);
@@ -161,6 +162,7 @@ impl<'a> Git<'a> {
             workspace,
             writable,
             input,
+            variables: &variables,
             readable: &self.readable,
             is_git: true,
             separates_errors: true,
@@ -172,7 +174,6 @@ impl<'a> Git<'a> {
         let said = [&output, &streams.errors.finish()].map(|text| text.trim()).join("\n").trim().to_owned();
         match outcome.ending {
             Ending::Exited(Some(0)) => Ok(output),
-            Ending::Exited(Some(127)) => Err("git is not installed".into()),
             // A hook says why in its own words.
             Ending::Exited(_) if self.runs_hooks && !said.is_empty() => Err(said),
             Ending::Exited(_) => Err(error_line(&said).unwrap_or("git failed without a message").to_owned()),
@@ -183,11 +184,15 @@ impl<'a> Git<'a> {
     }
 }
 
-/// The name of the filter that a line of `git config --show-scope --name-only` sets for the repository.
-fn filter_of_repository(line: &str) -> Option<&str> {
+/// The key that a line of `git config --show-scope --name-only` sets for the repository.
+fn key_of_repository(line: &str) -> Option<&str> {
     let (scope, key) = line.split_once('\t')?;
-    let name = key.strip_prefix("filter.")?.rsplit_once('.')?.0;
-    matches!(scope, "local" | "worktree").then_some(name)
+    matches!(scope, "local" | "worktree").then_some(key)
+}
+
+/// The name of the filter that a key configures.
+fn filter_of(key: &str) -> Option<&str> {
+    Some(key.strip_prefix("filter.")?.rsplit_once('.')?.0)
 }
 
 /// The line in which git reports why it failed: the first that starts with `fatal: `, because hints may follow, else
@@ -202,6 +207,7 @@ mod tests {
 
     #[test]
     fn filters_of_the_repository_are_found_and_those_of_the_user_are_not() {
+        let filter_of_repository = |line| key_of_repository(line).and_then(filter_of);
         assert_eq!(filter_of_repository("local\tfilter.a.b.smudge"), Some("a.b"));
         assert_eq!(filter_of_repository("worktree\tfilter.x.clean"), Some("x"));
         for other in ["global\tfilter.lfs.smudge", "local\tuser.name", "local\tfilter.x", "command\tfilter.x.clean"] {

@@ -102,7 +102,7 @@ impl<'a> Landing<'a> {
         })?;
         checkouts.retain(|checkout| checkout.branch.as_ref() == Some(&target));
         let checkout = checkouts.pop().map(|checkout| checkout.path);
-        if git.repository_names_programs(root) {
+        if git.repository_names_programs() {
             return Err(format!(
                 "the repository configures filters or merge drivers, which polylogue does not run: \
                  commit in {} and run git merge {branch} on {target}",
@@ -247,12 +247,12 @@ impl<'a> Landing<'a> {
     /// The note about a commit without hooks and signature.
     fn not_verified(&self) -> String {
         let git = Git::to_remove(self.root, self.git.env, self.git.job).with_hooks();
-        let is_there = |name: &&&str| {
-            let path = git.run(self.root, &["rev-parse", "--git-path", &format!("hooks/{name}")]);
-            let found = path.and_then(|path| fs::metadata(self.root.join(path)).map_err(|error| error.to_string()));
-            found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        let directory = git.run(self.root, &["rev-parse", "--git-path", "hooks"]);
+        let is_there = |name: &&str| {
+            let found = directory.as_ref().ok().and_then(|hooks| fs::metadata(self.root.join(hooks).join(name)).ok());
+            found.is_some_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
         };
-        let hooks: Vec<&str> = HOOKS.iter().filter(is_there).copied().collect();
+        let hooks: Vec<&str> = HOOKS.into_iter().filter(is_there).collect();
         let hooks = (!hooks.is_empty()).then(|| format!("no hook was run ({})", hooks.join(", ")));
         let left_out: Vec<String> =
             hooks.into_iter().chain(self.signs().then(|| "the commit is not signed".to_owned())).collect();
@@ -266,14 +266,13 @@ impl<'a> Landing<'a> {
     fn require_clean_checkout(&self) -> Outcome<()> {
         let Some(checkout) = &self.checkout else { return Ok(()) };
         let (target, shown) = (&self.target, checkout.display());
+        // That of the main working tree may be anywhere.
+        let directory = sandbox::own_git_directory(checkout).unwrap_or_else(|| self.common.clone());
+        if UNDER_WAY.iter().any(|name| directory.join(name).exists()) {
+            return Err(format!("a merge or rebase is under way in {shown}: finish or abort it first"));
+        }
         // In the sandbox only this one sees the files there.
         let git = Git::at(checkout, &self.common, self.git.env, self.git.job);
-        for name in UNDER_WAY {
-            let path = git.run(checkout, &plain(&["rev-parse", "--git-path", name]))?;
-            if checkout.join(path).exists() {
-                return Err(format!("a merge or rebase is under way in {shown}: finish or abort it first"));
-            }
-        }
         let changed = git.run(checkout, &plain(&["status", "--porcelain", "--untracked-files=no"]))?;
         if changed.is_empty() {
             return Ok(());

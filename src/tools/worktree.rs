@@ -85,10 +85,9 @@ impl Left {
     }
 
     /// Notes what is checked out in a directory.
-    fn note(root: &Path, directory: &Path, git: &Git) -> Result<(), String> {
+    fn note(root: &Path, directory: &Path, commit: &str, git: &Git) -> Result<(), String> {
         // It fails if no branch is checked out.
         let branch = git.run(directory, &["symbolic-ref", "--quiet", "--short", "HEAD"]).unwrap_or_default();
-        let commit = git.run(directory, &["rev-parse", "HEAD"])?;
         file::replace(&left_file(root), format!("{branch}\n{commit}\n").as_bytes()).map_err(|error| reason(&error))
     }
 }
@@ -129,16 +128,16 @@ pub fn add(
     job: &Job,
 ) -> Outcome<AddedWorktree> {
     let git = Git::beside(directory, root, env, job).without_filters(directory)?;
-    let prefix = prefix_in_repository(directory, &git)?;
+    let (prefix, commit) = place_in_repository(directory, &git)?;
     let branch = branch_of(root);
     if !git.run(directory, &["for-each-ref", "--format=%(refname)", &format!("refs/heads/{branch}")])?.is_empty() {
         return Ok(AddedWorktree::BranchExists);
     }
     let parent = root.parent().unwrap_or(Path::new("/"));
     let created = DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(|error| reason(&error));
-    let arguments = ["worktree", "add", "--quiet", "-b", &branch, &root.to_string_lossy(), "HEAD"];
+    let arguments = ["worktree", "add", "--quiet", "-b", &branch, &root.to_string_lossy(), &commit];
     // Before git runs there is no branch that an error would have to remove.
-    created.and_then(|()| Left::note(root, directory, &git))?;
+    created.and_then(|()| Left::note(root, directory, &commit, &git))?;
     match git.run(directory, &arguments) {
         Ok(_) if !git.job.is_cancelled() => {
             let inside = Some(root.join(prefix)).filter(|inside| inside.is_dir());
@@ -234,7 +233,9 @@ fn set_up(root: &Path, words: &[String], git: &Git) -> String {
 
 /// What git has not checked out in a new worktree, for the person, with the commands that do; empty if all is there.
 fn incomplete(root: &Path, git: &Git) -> String {
-    let listed = git.run(root, &["config", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$"]);
+    let has_submodules = root.join(".gitmodules").symlink_metadata().is_ok();
+    let arguments = ["config", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$"];
+    let listed = has_submodules.then(|| git.run(root, &arguments)).and_then(Result::ok);
     let submodules: Vec<String> = listed
         .iter()
         .flat_map(|listed| listed.lines())
@@ -259,22 +260,28 @@ fn is_pointer(path: &Path) -> bool {
     file::open_regular(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *POINTER
 }
 
-/// The path of a directory relative to the root of its repository, if that can have worktrees.
-fn prefix_in_repository(directory: &Path, git: &Git) -> Result<String, String> {
+/// The path of a directory relative to the root of its repository, if that can have worktrees, and the commit that is
+/// checked out.
+fn place_in_repository(directory: &Path, git: &Git) -> Result<(String, String), String> {
     let shown = directory.display();
-    match git.run(directory, &["rev-parse", "--is-inside-work-tree"]) {
-        Ok(answer) if answer.ends_with("true") => {}
-        Ok(_) => return Err(format!("{shown} is in a bare repository or inside .git; use the directory of a project")),
+    let options = ["--is-inside-work-tree", "--show-superproject-working-tree", "--show-prefix"];
+    let answer = match git.run(directory, &[&["rev-parse"][..], &options].concat()) {
+        Ok(answer) => answer,
         Err(why) if why.contains("not a git repository") => return Err(format!("{shown} is not in a git repository")),
         Err(why) => return Err(why),
-    }
-    let superproject = git.run(directory, &["rev-parse", "--show-superproject-working-tree"])?;
-    if !superproject.is_empty() {
+    };
+    let Some(rest) = answer.strip_prefix("true") else {
+        return Err(format!("{shown} is in a bare repository or inside .git; use the directory of a project"));
+    };
+    let rest = rest.trim_start_matches('\n');
+    // It is absolute, and printed only if there is one.
+    if let Some(superproject) = rest.lines().next().filter(|line| line.starts_with('/')) {
         return Err(format!("{shown} is in a submodule of {superproject}; worktrees of submodules are not supported"));
     }
-    git.run(directory, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
+    let commit = git
+        .run(directory, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
         .map_err(|_| format!("the repository of {shown} has no commits; a worktree needs one to start from"))?;
-    git.run(directory, &["rev-parse", "--show-prefix"])
+    Ok((rest.to_owned(), commit))
 }
 
 /// Removes a worktree in which no agent has worked yet. Runs also if the job was cancelled.

@@ -97,6 +97,9 @@ pub fn start(
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Report {
+    if error.kind() == io::ErrorKind::NotFound && Path::new(program).components().count() == 1 {
+        return Report::NotStarted(format!("{} is not installed", program.display()));
+    }
     Report::NotStarted(format!("cannot run {}: {}", program.display(), system_message(error)))
 }
 

@@ -64,6 +64,24 @@ const AFTER: &str = "git add -A --ignore-errors 2>>\"$OUT/errors\"; \
     git diff-tree -r -t -z --no-renames \"$(cat \"$OUT/before\")\" \"$(git write-tree)\" >\"$OUT/changes\"";
 const CONTENTS: &str = "git cat-file --batch <\"$OUT/wanted\" >\"$OUT/contents\"";
 
+/// What the scripts do does not depend on anybody's configuration.
+const FIXED: [(&str, &str); 14] = [
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_ATTR_NOSYSTEM", "1"),
+    ("GIT_CONFIG_COUNT", "5"),
+    ("GIT_CONFIG_KEY_0", "core.autocrlf"),
+    ("GIT_CONFIG_VALUE_0", "false"),
+    ("GIT_CONFIG_KEY_1", "core.attributesFile"),
+    ("GIT_CONFIG_VALUE_1", "/dev/null"),
+    ("GIT_CONFIG_KEY_2", "core.fsmonitor"),
+    ("GIT_CONFIG_VALUE_2", "false"),
+    ("GIT_CONFIG_KEY_3", "core.compression"),
+    ("GIT_CONFIG_VALUE_3", "1"),
+    ("GIT_CONFIG_KEY_4", "advice.addEmbeddedRepo"),
+    ("GIT_CONFIG_VALUE_4", "false"),
+];
+
 /// Working trees in which a comparison took too long in this process.
 static SLOW: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
@@ -226,36 +244,25 @@ impl Tree {
 
     /// Runs a script in the sandbox, so that it changes nothing of ours.
     fn run(&self, script: &str, limit: Duration, env: &Environment, job: &Job) -> Result<(), String> {
-        let variable = |name: &str, path: &Path| format!("{name}={}", path.display());
+        let path = |path: &Path| path.display().to_string();
         let own = [
-            variable("GIT_DIR", &self.git),
-            variable("GIT_WORK_TREE", &self.top),
-            variable("GIT_INDEX_FILE", &self.out.join("index")),
-            format!("GIT_ALTERNATE_OBJECT_DIRECTORIES={}", quote_path(&self.objects)),
-            variable("OUT", &self.out),
+            ("GIT_DIR", path(&self.git)),
+            ("GIT_WORK_TREE", path(&self.top)),
+            ("GIT_INDEX_FILE", path(&self.out.join("index"))),
+            ("GIT_ALTERNATE_OBJECT_DIRECTORIES", quote_path(&self.objects)),
+            ("OUT", path(&self.out)),
         ];
-        let fixed =
-            ["GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1", "GIT_NO_LAZY_FETCH=1"];
-        let settings = [
-            "GIT_CONFIG_COUNT=5",
-            "GIT_CONFIG_KEY_0=core.autocrlf",
-            "GIT_CONFIG_VALUE_0=false",
-            "GIT_CONFIG_KEY_1=core.attributesFile",
-            "GIT_CONFIG_VALUE_1=/dev/null",
-            "GIT_CONFIG_KEY_2=core.fsmonitor",
-            "GIT_CONFIG_VALUE_2=false",
-            "GIT_CONFIG_KEY_3=core.compression",
-            "GIT_CONFIG_VALUE_3=1",
-            "GIT_CONFIG_KEY_4=advice.addEmbeddedRepo",
-            "GIT_CONFIG_VALUE_4=false",
-        ];
-        let own = own.iter().map(String::as_str);
-        let all = ["env"].into_iter().chain(own).chain(fixed).chain(settings).chain(["sh", "-c", script]);
-        let arguments: Vec<&str> = all.collect();
+        let fixed = FIXED.map(|(name, value)| (name, value.to_owned()));
+        let variables: Vec<_> = own.into_iter().chain(fixed).map(|(name, value)| (name.to_owned(), value)).collect();
+        let arguments = ["sh", "-c", script];
         let mut capture = Capture::new(4 << 10, &env.output_directory);
         let writable = [self.git.clone()];
-        let program =
-            Program { workspace: Some(&self.top), writable: &writable, ..Program::new(&arguments, &self.top) };
+        let program = Program {
+            workspace: Some(&self.top),
+            writable: &writable,
+            variables: &variables,
+            ..Program::new(&arguments, &self.top)
+        };
         let outcome = command::run(&program, env, &mut capture, limit, job).map_err(|error| reason(&error))?;
         match outcome.ending {
             Ending::Exited(Some(0)) => Ok(()),
