@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use polylogue::config::Rules;
@@ -393,4 +395,30 @@ fn random_sessions_replay_equal() {
             println!("seed {seed}: {agents} agents, {messages} messages, {pieces} pieces, {:?}", begin.elapsed());
         }
     }
+}
+
+#[test]
+fn a_reply_that_is_cut_ends_at_once_while_other_threads_start_processes() {
+    const CUTS: u64 = 40;
+    let mut text = "about = \"cuts\"\nend = 100000\nretries = 0\nagents = [\"main\"]\n".to_owned();
+    for number in 0..CUTS {
+        let _ = writeln!(text, "\n[[input]]\nat = {}\nkeys = \"question\\r\"", 1000 * number);
+        let steps = "{ after = 10, text = \"a part\" }, { after = 20, cut = true }";
+        let _ = writeln!(text, "\n[[reply]]\nagent = \"main\"\nsteps = [{steps}]");
+    }
+    let is_over = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    assert!(Command::new("true").status().expect("a program").success());
+                }
+            });
+        }
+        let seen = Stage::open(&Scenario::parse("cuts", &text).expect("a scenario"), false).map(play);
+        is_over.store(true, Ordering::Relaxed);
+        seen.expect("it opens")
+    });
+    let errors = seen.delivered.iter().filter(|(_, _, kind, _)| kind == "error").map(|(at, ..)| *at);
+    assert_eq!(errors.collect::<Vec<_>>(), (0..CUTS).map(|number| 1000 * number + 20).collect::<Vec<_>>());
 }

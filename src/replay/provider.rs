@@ -2,6 +2,7 @@
 //! does what is due, and what it writes is at the reader before it returns, so that every run is the same.
 
 use std::io::{ErrorKind as IoKind, Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::str::FromStr;
@@ -151,6 +152,8 @@ impl Connection {
             self.unsent.extend(bytes_of(&step));
             self.flush();
             if step.cut {
+                // A process that another thread starts has a copy of the descriptor until it runs its program.
+                let _ = self.stream.shutdown(Shutdown::Both);
                 self.is_open = false;
                 return true;
             }
