@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 
 use rustix::process::Pid;
 
@@ -20,6 +21,7 @@ pub fn start(
     mut descriptors: Descriptors,
     program: &OsStr,
     arguments: &[OsString],
+    _: &AtomicBool,
 ) -> Result<Started, Report> {
     if plan.level != Level::None {
         return Err(Report::Unavailable("there is no sandbox on this system".into()));

@@ -104,7 +104,8 @@ fn supervise(program: &OsString, arguments: &[OsString], mode: &Mode) -> Result<
 /// Whatever keeps the command from being started is reported on the control socket.
 fn in_sandbox(program: &OsString, arguments: &[OsString], signals: &mut Signals) -> u8 {
     let plan = Plan::receive().map_err(|error| Report::NotStarted(format!("plan: {error}")));
-    match plan.and_then(|(plan, descriptors)| sandbox::start(plan, descriptors, program, arguments)) {
+    let is_terminated = &*signals.is_terminated;
+    match plan.and_then(|(plan, descriptors)| sandbox::start(plan, descriptors, program, arguments, is_terminated)) {
         Ok(started) => {
             harden();
             let code = Processes::of(started.process).run_to_end(signals);

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, set_parent_process_death_signal, wait};
@@ -15,17 +16,29 @@ use crate::domain::sandbox::Network;
 use crate::sandbox::{Level, Report};
 
 /// The exit code if the command was not started, as in shells; the report says why.
-const NOT_STARTED: u8 = 126;
+pub const NOT_STARTED: u8 = 126;
 
 /// Runs the command to its end, and reports on the socket why it could not be started. The exit code.
-pub fn main(init: &InitPlan, proxy: Option<OwnedFd>, command: Command, reports: &UnixStream) -> u8 {
-    run(init, proxy, command, reports).unwrap_or_else(|report| {
+pub fn main(
+    init: &InitPlan,
+    proxy: Option<OwnedFd>,
+    command: Command,
+    reports: &UnixStream,
+    is_terminated: &AtomicBool,
+) -> u8 {
+    run(init, proxy, command, reports, is_terminated).unwrap_or_else(|report| {
         report.send(reports);
         NOT_STARTED
     })
 }
 
-fn run(init: &InitPlan, proxy: Option<OwnedFd>, mut command: Command, reports: &UnixStream) -> Result<u8, Report> {
+fn run(
+    init: &InitPlan,
+    proxy: Option<OwnedFd>,
+    mut command: Command,
+    reports: &UnixStream,
+    is_terminated: &AtomicBool,
+) -> Result<u8, Report> {
     let unavailable = |step: &str, error: &dyn std::fmt::Display| Report::Unavailable(format!("{step}: {error}"));
     // That was the supervisor's control socket.
     dup2_stdin(reports).map_err(|error| unavailable("standard input", &error))?;
@@ -49,6 +62,9 @@ fn run(init: &InitPlan, proxy: Option<OwnedFd>, mut command: Command, reports: &
     file_rules::restrict(init).map_err(Report::Unavailable)?;
     limits::set(init.plan.level, &init.plan.limits).map_err(|error| unavailable("resource limits", &error))?;
     syscalls::restrict(init).map_err(Report::Unavailable)?;
+    if is_terminated.load(Ordering::Acquire) {
+        return Ok(NOT_STARTED);
+    }
     if init.plan.level == Level::Landlock {
         let error = command.exec();
         return Err(not_started(command.get_program(), &error));

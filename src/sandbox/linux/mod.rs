@@ -16,8 +16,10 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 
 use fork::{Fork, fork};
 use nix::sched::CloneFlags;
@@ -48,7 +50,8 @@ pub struct Started {
     _covers: Covers,
 }
 
-/// Starts a program with the restrictions of its plan.
+/// Starts a program with the restrictions of its plan, unless this becomes true: the signal handler that sets it is also
+/// that of the init process.
 ///
 /// # Errors
 /// The report that the caller should send.
@@ -57,6 +60,7 @@ pub fn start(
     mut descriptors: Descriptors,
     program: &OsStr,
     arguments: &[OsString],
+    is_terminated: &AtomicBool,
 ) -> Result<Started, Report> {
     if plan.level == Level::None {
         powers::close().map_err(|error| Report::NotStarted(format!("privileges: {error}")))?;
@@ -91,25 +95,33 @@ pub fn start(
     command.args(arguments).stdin(descriptors.take_input()).process_group(0);
     command.env_clear().envs(variables::given_variables(&init.plan.variables, &[]));
     command.env("TMPDIR", temporary.as_deref().unwrap_or(Path::new("/tmp")));
-    let (reports, process) = start_init(&init, descriptors.proxy, command)
+    let (reports, process) = start_init(&init, descriptors.proxy, command, is_terminated)
         .map_err(|error| Report::NotStarted(format!("cannot start the init process: {error}")))?;
     Ok(Started { process, reports: Some(reports), temporary, _covers: covers })
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Report {
     if error.kind() == io::ErrorKind::NotFound && Path::new(program).components().count() == 1 {
-        return Report::NotStarted(format!("{} is not installed", program.display()));
+        let program = program.display();
+        return Report::NotStarted(format!("cannot run {program}: it is not in PATH, or its interpreter is missing"));
     }
     Report::NotStarted(format!("cannot run {}: {}", program.display(), system_message(error)))
 }
 
 /// Forks: this process has one thread, and starting the program anew would take longer than all that the init process does.
-fn start_init(init: &InitPlan, proxy: Option<OwnedFd>, command: Command) -> io::Result<(UnixStream, Pid)> {
+fn start_init(
+    init: &InitPlan,
+    proxy: Option<OwnedFd>,
+    command: Command,
+    is_terminated: &AtomicBool,
+) -> io::Result<(UnixStream, Pid)> {
     let (reports, theirs) = UnixStream::pair()?;
     match fork()? {
         Fork::Child => {
             drop(reports);
-            std::process::exit(init::main(init, proxy, command, &theirs).into())
+            // Unwinding would drop what the supervisor still needs.
+            let run = AssertUnwindSafe(|| init::main(init, proxy, command, &theirs, is_terminated));
+            std::process::exit(catch_unwind(run).unwrap_or(init::NOT_STARTED).into())
         }
         Fork::Parent(process) => Ok((reports, Pid::from_raw(process).expect("fork gives the id of a process"))),
     }
