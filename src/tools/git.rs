@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::capture::{Capture, Sink};
 use super::command::{self, Ending, Program};
 use super::file_access::reason;
-use super::{Environment, Job};
+use super::{Environment, Job, Outcome};
 use crate::sandbox;
 
 /// For one run of git. Checking out a large repository takes minutes.
@@ -24,6 +24,9 @@ const VARIABLES: [(&str, &str); 3] =
     [("GIT_ALLOW_PROTOCOL", "none"), ("POLYLOGUE_EMPTY", ""), ("POLYLOGUE_FALSE", "false")];
 const GIT: [&str; 3] = ["git", "-c", "core.fsmonitor=false"];
 const NO_HOOKS: [&str; 2] = ["-c", "core.hooksPath=/dev/null"];
+
+/// Why git failed, if it did not say.
+const NO_MESSAGE: &str = "git failed without a message";
 
 /// What git prints: warnings, for example of a file of the user that the sandbox hides, are no part of its output.
 struct Streams {
@@ -79,9 +82,16 @@ impl<'a> Git<'a> {
         Self { readable, ..Self::in_workspace(root.parent().unwrap_or(root), Vec::new(), env, job) }
     }
 
-    /// For changes of a checked-out directory of a repository; `common` is its git directory.
-    pub(super) fn at(checkout: &Path, common: &Path, env: &'a Environment, job: &'a Job) -> Self {
-        Self::in_workspace(checkout, vec![common.to_owned()], env, job)
+    /// For changes of a checked-out directory of a repository; `common` is its git directory. A command can make any
+    /// repository look as if it were one of these directories, so git is told which it is.
+    pub(super) fn at(checkout: &Path, common: &Path, env: &'a Environment, job: &'a Job) -> Outcome<Self> {
+        let real = |path: &Path| path.canonicalize().ok();
+        let is_of_repository = sandbox::git_directory(checkout).and_then(|found| real(&found)) == real(common);
+        let own = sandbox::own_git_directory(checkout).filter(|_| is_of_repository);
+        let own = own.ok_or_else(|| format!("{} is no working tree of this repository", checkout.display()))?;
+        let pinned = [("GIT_DIR", &*own), ("GIT_COMMON_DIR", common), ("GIT_WORK_TREE", checkout)];
+        let variables = pinned.map(|(name, path)| (name.to_owned(), path.display().to_string())).to_vec();
+        Ok(Self { variables, ..Self::in_workspace(checkout, vec![common.to_owned()], env, job) })
     }
 
     fn in_workspace(workspace: &Path, writable: Vec<PathBuf>, env: &'a Environment, job: &'a Job) -> Self {
@@ -113,10 +123,13 @@ impl<'a> Git<'a> {
     /// Turns off the filters (gitattributes(5)) that the repository of this directory configures; those of the user's own
     /// configuration still run.
     pub(super) fn without_filters(mut self, directory: &Path) -> Result<Self, String> {
-        // It fails if there are none.
         let pattern = r"^(filter\.|merge\..*\.driver$)";
         let listed = self.run(directory, &["config", "--show-scope", "--name-only", "--get-regexp", pattern]);
-        let listed = listed.unwrap_or_default();
+        let listed = match listed {
+            // There are none.
+            Err(why) if why == NO_MESSAGE => String::new(),
+            listed => listed?,
+        };
         if listed.len() > MAX_MESSAGES / 2 {
             return Err("the repository configures too many filters to turn them off".into());
         }
@@ -176,7 +189,7 @@ impl<'a> Git<'a> {
             Ending::Exited(Some(0)) => Ok(output),
             // A hook says why in its own words.
             Ending::Exited(_) if self.runs_hooks && !said.is_empty() => Err(said),
-            Ending::Exited(_) => Err(error_line(&said).unwrap_or("git failed without a message").to_owned()),
+            Ending::Exited(_) => Err(error_line(&said).unwrap_or(NO_MESSAGE).to_owned()),
             Ending::TimedOut => Err(format!("git timed out after {TIME_LIMIT:?}")),
             Ending::Interrupted => Err("interrupted".into()),
             Ending::Lost(why) | Ending::NotStarted(why) | Ending::Weaker(why) => Err(why),

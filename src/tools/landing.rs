@@ -93,15 +93,15 @@ impl<'a> Landing<'a> {
         let common = sandbox::git_directory(root).ok_or("its worktree is no longer part of a repository")?;
         let git = Git::to_remove(root, env, job).without_filters(root)?;
         let listed = git.run(root, &plain(&["worktree", "list", "--porcelain"]))?;
-        let mut checkouts = checkouts(&listed);
+        let checkouts = checkouts(&listed);
         let left = Left::read(root).map(|left| left.branch);
         let target = left.or_else(|| checkouts.first()?.branch.clone()).filter(|branch| !branch.is_empty());
         let branch = branch_of(root);
         let target = target.ok_or_else(|| {
             format!("the worktree was not made from a branch: run git merge {branch} on the branch of your choice")
         })?;
-        checkouts.retain(|checkout| checkout.branch.as_ref() == Some(&target));
-        let checkout = checkouts.pop().map(|checkout| checkout.path);
+        let checkout = checkouts.into_iter().find(|checkout| checkout.branch.as_ref() == Some(&target));
+        let checkout = checkout.map(|checkout| checkout.path);
         if git.repository_names_programs() {
             return Err(format!(
                 "the repository configures filters or merge drivers, which polylogue does not run: \
@@ -266,13 +266,12 @@ impl<'a> Landing<'a> {
     fn require_clean_checkout(&self) -> Outcome<()> {
         let Some(checkout) = &self.checkout else { return Ok(()) };
         let (target, shown) = (&self.target, checkout.display());
-        // That of the main working tree may be anywhere.
+        // In the sandbox only this one sees the files there.
+        let git = Git::at(checkout, &self.common, self.git.env, self.git.job)?;
         let directory = sandbox::own_git_directory(checkout).unwrap_or_else(|| self.common.clone());
         if UNDER_WAY.iter().any(|name| directory.join(name).exists()) {
             return Err(format!("a merge or rebase is under way in {shown}: finish or abort it first"));
         }
-        // In the sandbox only this one sees the files there.
-        let git = Git::at(checkout, &self.common, self.git.env, self.git.job);
         let changed = git.run(checkout, &plain(&["status", "--porcelain", "--untracked-files=no"]))?;
         if changed.is_empty() {
             return Ok(());
@@ -432,7 +431,7 @@ impl<'a> Landing<'a> {
         if !in_the_way.is_empty() {
             return Err(format!("{}: untracked files would be overwritten:\n{in_the_way}", checkout.display()));
         }
-        let git = Git::at(checkout, &self.common, self.git.env, self.git.job);
+        let git = Git::at(checkout, &self.common, self.git.env, self.git.job)?;
         recovery::begin(self.root, checkout, old, new)?;
         let arguments = ["merge", "--quiet", "--ff-only", "--no-overwrite-ignore", "--no-verify-signatures", new];
         let moved = git.run(checkout, &plain(&arguments)).map(drop);

@@ -17,9 +17,9 @@ pub fn task(directory: &Path, base: Option<&str>, env: &Environment, job: &Job) 
     let root = directory.ancestors().find(|above| sandbox::git_directory(above).is_some());
     let root = root.ok_or_else(|| format!("{} is in no git repository", directory.display()))?;
     let common = sandbox::git_directory(root).ok_or("the repository cannot be read")?;
-    let mut git = Git::at(root, &common, env, job).without_filters(root)?;
+    let mut git = Git::at(root, &common, env, job)?.without_filters(root)?;
     // Nothing is written, not even what git knows of the files.
-    git.variables = vec![("GIT_OPTIONAL_LOCKS".into(), "0".into())];
+    git.variables.push(("GIT_OPTIONAL_LOCKS".into(), "0".into()));
     let commit = |name: &str| {
         let found =
             git.run(root, &["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{name}^{{commit}}")]);

@@ -135,7 +135,7 @@ pub fn add(
     }
     let parent = root.parent().unwrap_or(Path::new("/"));
     let created = DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(|error| reason(&error));
-    let arguments = ["worktree", "add", "--quiet", "-b", &branch, &root.to_string_lossy(), &commit];
+    let arguments = ["worktree", "add", "--quiet", "-b", &branch, &root.to_string_lossy(), "HEAD"];
     // Before git runs there is no branch that an error would have to remove.
     created.and_then(|()| Left::note(root, directory, &commit, &git))?;
     match git.run(directory, &arguments) {
@@ -273,7 +273,7 @@ fn place_in_repository(directory: &Path, git: &Git) -> Result<(String, String), 
     let Some(rest) = answer.strip_prefix("true") else {
         return Err(format!("{shown} is in a bare repository or inside .git; use the directory of a project"));
     };
-    let rest = rest.trim_start_matches('\n');
+    let rest = rest.strip_prefix('\n').unwrap_or(rest);
     // It is absolute, and printed only if there is one.
     if let Some(superproject) = rest.lines().next().filter(|line| line.starts_with('/')) {
         return Err(format!("{shown} is in a submodule of {superproject}; worktrees of submodules are not supported"));

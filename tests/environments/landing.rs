@@ -141,6 +141,43 @@ fn programs_of_the_repository_are_not_run() {
 }
 
 #[test]
+fn programs_of_a_repository_that_passes_for_a_working_tree_are_not_run() {
+    let Some((mut app, repo, root)) = landed() else { return };
+    let mark = app.directory().join("mark");
+    // What a command of the agent can write: a repository of its own, and a directory that git lists as a worktree of the
+    // person's, with the branch that nobody else has checked out.
+    let evil = root.join("evil");
+    git(&root, &["init", "-q", "-b", "main", "evil"]);
+    git(&evil, &["config", "filter.x.clean", &format!("touch {}; cat", mark.display())]);
+    fs::write(evil.join(".gitattributes"), "* filter=x\n").unwrap();
+    commit(&evil, "f", "one\n");
+    fs::write(evil.join("f"), "two\n").unwrap();
+    fs::remove_file(&mark).unwrap();
+    let entry = repo.join(".git/worktrees/evil");
+    fs::create_dir_all(&entry).unwrap();
+    fs::write(root.join(".gitignore"), "/evil/\n").unwrap();
+    for (name, text) in [
+        ("HEAD", "ref: refs/heads/main\n".to_owned()),
+        ("commondir", "../..\n".to_owned()),
+        ("gitdir", format!("{}\n", evil.join(".git").display())),
+    ] {
+        fs::write(entry.join(name), text).unwrap();
+    }
+    git(&repo, &["checkout", "-q", "--detach"]);
+    commit(&root, "src/new", "of the agent\n");
+    assert!(git(&repo, &["worktree", "list"]).contains("/evil "));
+    land(&mut app, "/land", "is no working tree of this repository");
+    assert!(!mark.exists());
+    git(&evil, &["status", "--porcelain"]);
+    assert!(mark.exists(), "git runs the program there unless it is told which repository it is");
+    for directory in [&evil, &entry] {
+        fs::remove_dir_all(directory).unwrap();
+    }
+    git(&repo, &["checkout", "-q", "main"]);
+    land(&mut app, "/land", "(fast-forward)");
+}
+
+#[test]
 fn a_hook_that_was_not_run_is_said_and_runs_if_that_is_asked_for() {
     let Some((mut app, repo, root)) = landed() else { return };
     let hook = b"#!/bin/sh\ngrep -q bad src/new || exit 0\necho 'the hook says no' >&2\nexit 1\n";

@@ -98,7 +98,7 @@ impl Step {
     fn recover(&self, root: &Path, env: &Environment, job: &Job) -> Outcome<Recovered> {
         let Self { old, new, checkout } = self;
         let common = sandbox::git_directory(checkout).ok_or("it is no longer a repository")?;
-        let git = Git::at(checkout, &common, env, job);
+        let git = Git::at(checkout, &common, env, job)?;
         let run = |arguments: &[&str]| git.run(checkout, &plain(arguments));
         if run(&["rev-parse", "HEAD"])? != *old {
             // It had moved on, or the person has.
