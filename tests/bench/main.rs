@@ -18,6 +18,7 @@ mod support;
 
 mod app;
 mod bare;
+mod beside;
 mod chance;
 mod crowd;
 mod fuzz;
@@ -44,6 +45,7 @@ type Group = (&'static str, fn(&mut Table));
 const GROUPS: &[Group] = &[
     ("binary", program::binary),
     ("start", program::start),
+    ("beside", beside::figures),
     ("big-store", program::big_store),
     ("idle", program::idle),
     ("typing", program::typing),

@@ -52,7 +52,8 @@ fn commands(has_sandbox: bool) -> Vec<Duration> {
     config.sandbox.is_enabled = has_sandbox;
     let peer = Peer::start();
     let mut app = App::open_with(directory, Some(&peer.url()), config);
-    let mut times = rounds(&mut app, peer, 26, "bash", r#"{"command":"true"}"#);
+    // Each is another one: a model that repeats itself is stopped.
+    let mut times = rounds(&mut app, peer, 26, "bash", |round| format!(r#"{{"command":"true {round}"}}"#));
     // It finds the level of the sandbox and fills caches.
     times.remove(0);
     times
@@ -64,13 +65,20 @@ fn rounds_of_tools(table: &mut Table) {
     let peer = Peer::start();
     let mut app = app(Some(&peer.url()));
     std::fs::write(app.workspace().join("note"), "a short file\n").expect("a file");
-    let measured = rounds(&mut app, peer, 300, "read_file", r#"{"path":"note"}"#);
+    let arguments = |round| format!(r#"{{"path":"note","offset":1,"limit":{}}}"#, round + 1);
+    let measured = rounds(&mut app, peer, 300, "read_file", arguments);
     table.within("call to next request, tool included, p50", median(&measured), Duration::from_millis(1));
     table.tell("  p99", share(&measured, 0.99).as_secs_f64() * 1e3, "ms");
 }
 
 /// So many calls of one tool; the time of each.
-fn rounds(app: &mut App, peer: Peer, count: usize, tool: &'static str, arguments: &'static str) -> Vec<Duration> {
+fn rounds(
+    app: &mut App,
+    peer: Peer,
+    count: usize,
+    tool: &'static str,
+    arguments: fn(usize) -> String,
+) -> Vec<Duration> {
     let (done, times) = mpsc::channel();
     let server = std::thread::spawn(move || serve_rounds(&peer, count, (tool, arguments), &done));
     app.ask(0, Change::Submit("call".into()));
@@ -83,13 +91,18 @@ fn rounds(app: &mut App, peer: Peer, count: usize, tool: &'static str, arguments
     measured.expect("times")
 }
 
-fn serve_rounds(peer: &Peer, rounds: usize, (tool, arguments): (&str, &str), done: &mpsc::Sender<Vec<Duration>>) {
+fn serve_rounds(
+    peer: &Peer,
+    rounds: usize,
+    (tool, arguments): (&str, fn(usize) -> String),
+    done: &mpsc::Sender<Vec<Duration>>,
+) {
     let mut times = Vec::new();
     let mut sent = None;
-    for _ in 0..=rounds {
+    for round in 0..=rounds {
         let exchange = peer.accept();
         times.extend(sent.map(|sent: Instant| exchange.arrived() - sent));
-        exchange.stream().tool_call(0, "call", tool, arguments).finish("tool_calls").done();
+        exchange.stream().tool_call(0, "call", tool, &arguments(round)).finish("tool_calls").done();
         sent = Some(Instant::now());
     }
     let last = peer.accept();
