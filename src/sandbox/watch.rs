@@ -61,15 +61,16 @@ impl Watch {
         })
     }
 
-    /// Creations and changes since the last look, one line each for the user and the model, changes first. Files that
-    /// lead git elsewhere are removed at once.
+    /// Creations and changes since the last look, one line each for the user and the model, changes first; before them,
+    /// whether some may be missing. Files that lead git elsewhere are removed at once.
     pub fn changes(&mut self) -> Vec<String> {
         let search = self.index.search(&self.roots, TIME_LIMIT);
         let after = states(&self.protected, &search);
         let mut lines = self.compare(&after);
         self.before = after;
         if self.is_partial || search.is_partial {
-            lines.push(format!("the workspace is too large to be searched whole in {TIME_LIMIT:?}"));
+            let why = "the workspace was not searched whole: it is too large, or the machine too busy";
+            lines.insert(0, format!("{why} (it may take {TIME_LIMIT:?})"));
         }
         lines
     }

@@ -138,6 +138,11 @@ pub fn bash(place: &Place, level: Level, command: &str) -> (Output, Vec<String>)
     run(&environment(place, level), command)
 }
 
+/// A machine that is busy may leave the search no time, which is said first.
+fn is_whole(told: &[String]) -> bool {
+    !told[0].contains("the workspace was not searched whole")
+}
+
 #[test]
 fn decoys_neither_end_the_protection_nor_hide_what_was_changed() {
     let place = Place::new(None);
@@ -152,12 +157,15 @@ fn decoys_neither_end_the_protection_nor_hide_what_was_changed() {
         [("instruct", "echo x >> z/deep/AGENTS.md"), ("move", "mv z y"), ("a decoy", "echo x > a200/AGENTS.md")];
     assert_eq!(place.allowed(&work, Level::Namespaces, &attempts), Vec::<&str>::new());
     // What a package manager replaces is not protected, but compared.
-    let many = "mkdir -p $(seq -f b%g/.git 100); echo x >> n/node_modules/p/CLAUDE.md";
-    let told = place.run(Level::Namespaces, many).changes;
+    let many = |round| format!("mkdir -p $(seq -f b{round}-%g/.git 100); echo x >> n/node_modules/p/CLAUDE.md");
+    let mut told = (0..).map(|round| place.run(Level::Namespaces, &many(round)).changes);
+    let told = told.find(|told| is_whole(told)).expect("a search that was not cut");
     assert!(told[0].starts_with("n/node_modules/p/CLAUDE.md was changed"), "{told:?}");
     assert_eq!(told.len(), 101);
     // The tool shows the beginning, and names a file with all of it.
-    let (output, warnings) = bash(&place, Level::Namespaces, "mkdir -p $(seq -f c%g/.git 300)");
+    let many = |round| format!("mkdir -p $(seq -f c{round}-%g/.git 300)");
+    let mut told = (0..).map(|round| bash(&place, Level::Namespaces, &many(round)));
+    let (output, warnings) = told.find(|(_, told)| is_whole(told)).expect("a search that was not cut");
     assert!(warnings.len() == 21 && warnings[20].contains("280 more protected files"), "{warnings:?}");
     let file = warnings[20].rsplit(' ').next().expect("a file");
     let all = std::fs::read_to_string(file).expect("all of them");
