@@ -23,11 +23,13 @@ pub fn git_directory(root: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The directory with the index and the `HEAD` of a working tree.
-pub fn own_git_directory(root: &Path) -> Option<PathBuf> {
-    match GitDirectory::of(&root.join(".git"))? {
-        GitDirectory::Main(directory) | GitDirectory::Worktree { own: directory, .. } => Some(directory),
-    }
+/// The directory with the index and the `HEAD` of a working tree, if it belongs to the repository with this git directory.
+pub fn own_git_directory(root: &Path, repository: &Path) -> Option<PathBuf> {
+    let (own, common) = match GitDirectory::of(&root.join(".git"))? {
+        GitDirectory::Main(directory) => (directory.clone(), directory),
+        GitDirectory::Worktree { own, common } => (own, common),
+    };
+    (common.canonicalize().ok()? == repository.canonicalize().ok()?).then_some(own)
 }
 
 pub enum GitDirectory {

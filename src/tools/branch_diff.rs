@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::file_access::reason;
-use super::git::Git;
+use super::git::{Git, own_directory};
 use super::snapshots::MOST_IN_INDEX;
 use super::worktree::{Left, branch_of, refuse_inner_programs};
 use super::{Environment, Job, Outcome};
@@ -75,7 +75,7 @@ fn compare(root: &Path, env: &Environment, job: &Job) -> Result<BranchDiff, Stri
 /// `place`.
 pub(super) fn stage_in(place: &Path, root: &Path, common: &Path, git: &mut Git) -> Result<(), String> {
     refuse_inner_programs(root, git)?;
-    let index = sandbox::own_git_directory(root).ok_or("it is no longer part of a repository")?.join("index");
+    let index = own_directory(root, common)?.join("index");
     let prepare = || {
         DirBuilder::new().recursive(true).mode(0o700).create(place.join("objects"))?;
         drop(fs::remove_file(place.join("index")));

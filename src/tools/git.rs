@@ -25,9 +25,6 @@ const VARIABLES: [(&str, &str); 3] =
 const GIT: [&str; 3] = ["git", "-c", "core.fsmonitor=false"];
 const NO_HOOKS: [&str; 2] = ["-c", "core.hooksPath=/dev/null"];
 
-/// Why git failed, if it did not say.
-const NO_MESSAGE: &str = "git failed without a message";
-
 /// What git prints: warnings, for example of a file of the user that the sandbox hides, are no part of its output.
 struct Streams {
     output: Capture,
@@ -85,10 +82,7 @@ impl<'a> Git<'a> {
     /// For changes of a checked-out directory of a repository; `common` is its git directory. A command can make any
     /// repository look as if it were one of these directories, so git is told which it is.
     pub(super) fn at(checkout: &Path, common: &Path, env: &'a Environment, job: &'a Job) -> Outcome<Self> {
-        let real = |path: &Path| path.canonicalize().ok();
-        let is_of_repository = sandbox::git_directory(checkout).and_then(|found| real(&found)) == real(common);
-        let own = sandbox::own_git_directory(checkout).filter(|_| is_of_repository);
-        let own = own.ok_or_else(|| format!("{} is no working tree of this repository", checkout.display()))?;
+        let own = own_directory(checkout, common)?;
         let pinned = [("GIT_DIR", &*own), ("GIT_COMMON_DIR", common), ("GIT_WORK_TREE", checkout)];
         let variables = pinned.map(|(name, path)| (name.to_owned(), path.display().to_string())).to_vec();
         Ok(Self { variables, ..Self::in_workspace(checkout, vec![common.to_owned()], env, job) })
@@ -123,13 +117,9 @@ impl<'a> Git<'a> {
     /// Turns off the filters (gitattributes(5)) that the repository of this directory configures; those of the user's own
     /// configuration still run.
     pub(super) fn without_filters(mut self, directory: &Path) -> Result<Self, String> {
-        let pattern = r"^(filter\.|merge\..*\.driver$)";
-        let listed = self.run(directory, &["config", "--show-scope", "--name-only", "--get-regexp", pattern]);
-        let listed = match listed {
-            // There are none.
-            Err(why) if why == NO_MESSAGE => String::new(),
-            listed => listed?,
-        };
+        // The first is an option of every run (`GIT`): git fails where nothing matches, and so it does only for another reason.
+        let pattern = r"^(core\.fsmonitor$|filter\.|merge\..*\.driver$)";
+        let listed = self.run(directory, &["config", "--show-scope", "--name-only", "--get-regexp", pattern])?;
         if listed.len() > MAX_MESSAGES / 2 {
             return Err("the repository configures too many filters to turn them off".into());
         }
@@ -189,12 +179,18 @@ impl<'a> Git<'a> {
             Ending::Exited(Some(0)) => Ok(output),
             // A hook says why in its own words.
             Ending::Exited(_) if self.runs_hooks && !said.is_empty() => Err(said),
-            Ending::Exited(_) => Err(error_line(&said).unwrap_or(NO_MESSAGE).to_owned()),
+            Ending::Exited(_) => Err(error_line(&said).unwrap_or("git failed without a message").to_owned()),
             Ending::TimedOut => Err(format!("git timed out after {TIME_LIMIT:?}")),
             Ending::Interrupted => Err("interrupted".into()),
             Ending::Lost(why) | Ending::NotStarted(why) | Ending::Weaker(why) => Err(why),
         }
     }
+}
+
+/// The directory with the index and the `HEAD` of a working tree of the repository with this git directory.
+pub(super) fn own_directory(checkout: &Path, common: &Path) -> Result<PathBuf, String> {
+    sandbox::own_git_directory(checkout, common)
+        .ok_or_else(|| format!("{} is no working tree of this repository", checkout.display()))
 }
 
 /// The key that a line of `git config --show-scope --name-only` sets for the repository.

@@ -20,7 +20,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::done::{self, Checked};
-use super::git::Git;
+use super::git::{Git, own_directory};
 use super::worktree::{Left, branch_of, equip, refuse_inner_programs};
 use super::{Environment, Job, Outcome};
 use crate::base::text::{self, counted};
@@ -266,12 +266,12 @@ impl<'a> Landing<'a> {
     fn require_clean_checkout(&self) -> Outcome<()> {
         let Some(checkout) = &self.checkout else { return Ok(()) };
         let (target, shown) = (&self.target, checkout.display());
-        // In the sandbox only this one sees the files there.
-        let git = Git::at(checkout, &self.common, self.git.env, self.git.job)?;
-        let directory = sandbox::own_git_directory(checkout).unwrap_or_else(|| self.common.clone());
+        let directory = own_directory(checkout, &self.common)?;
         if UNDER_WAY.iter().any(|name| directory.join(name).exists()) {
             return Err(format!("a merge or rebase is under way in {shown}: finish or abort it first"));
         }
+        // In the sandbox only this one sees the files there.
+        let git = Git::at(checkout, &self.common, self.git.env, self.git.job)?;
         let changed = git.run(checkout, &plain(&["status", "--porcelain", "--untracked-files=no"]))?;
         if changed.is_empty() {
             return Ok(());

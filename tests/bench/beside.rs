@@ -7,13 +7,16 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::process::{self, Process};
+use crate::process::Process;
+use crate::program::{Chat, MB};
 use crate::support::flood::{FloodProcess, Plan, reply_for};
 use crate::support::program::PROGRAM;
-use crate::support::pty::{BECAME_AT, Pty};
+use crate::support::pty::Pty;
 use crate::table::{Table, median};
 
 const TAG: &str = "tag-beside012345";
+/// Nothing was written for so long.
+const SETTLED: Duration = Duration::from_millis(300);
 /// What a program asks the terminal: where the cursor is (the answer is made then), and what the terminal is.
 const WHERE_IS_THE_CURSOR: &[u8] = b"\x1b[6n";
 const WHAT_ARE_YOU: &[u8] = b"\x1b[c";
@@ -63,13 +66,11 @@ impl Side {
         wall(command.envs(std::env::var_os("PATH").map(|path| ("PATH", path))))
     }
 
-    /// A chat at its first prompt, and how long that took from exec.
-    fn chat(&self) -> (Pty, Duration) {
+    /// A chat at its first prompt.
+    fn chat(&self) -> Chat {
         let mut pty = Pty::spawn(self.program_path(), &self.options(), &self.variables(), (80, 24));
         answer_until(&mut pty, |text| text.lines().any(|line| line.starts_with('>')));
-        let now = process::monotonic();
-        let began = Process::of(pty.started()).variable(BECAME_AT).and_then(|nanos| nanos.parse().ok());
-        (pty, now - Duration::from_nanos(began.expect("the moment of exec")))
+        Chat::drawn(pty)
     }
 
     /// As the terminal starts it: without a search in PATH.
@@ -97,6 +98,7 @@ pub fn figures(table: &mut Table) {
     sides(&paced.url()).iter().for_each(|side| reply(table, side));
 }
 
+/// From spawn to reaped, in turns, median of 30.
 fn version(table: &mut Table, has_aichat: bool) {
     let mut programs = vec![("true", "true"), ("polylogue", PROGRAM)];
     programs.extend(has_aichat.then_some(("aichat", "aichat")));
@@ -109,6 +111,7 @@ fn version(table: &mut Table, has_aichat: bool) {
     for (walls, (name, _)) in walls.iter().zip(&programs) {
         table.tell(&format!("--version: {name}"), millis(median(walls)), "ms");
     }
+    table.at_most("  polylogue beside `true`", ratio(median(&walls[1]), median(&walls[0])), 3.0, "x");
 }
 
 /// One question to a server that answers at once, in turns, median of 20; what is kept may cost one sync of this disk more.
@@ -146,8 +149,8 @@ fn prompt(table: &mut Table, sides: &[Side]) {
     let mut times = vec![Vec::new(); sides.len()];
     for round in 0..11 {
         for (times, side) in times.iter_mut().zip(sides) {
-            let (pty, time) = side.chat();
-            let spent = Process::of(pty.pid()).cpu();
+            let chat = side.chat();
+            let (time, spent) = (chat.first_frame, chat.process().cpu());
             // The first round makes a store.
             times.extend((round > 0).then_some((time, spent)));
         }
@@ -156,33 +159,33 @@ fn prompt(table: &mut Table, sides: &[Side]) {
         let (walls, spent): (Vec<_>, Vec<_>) = times.iter().copied().unzip();
         table.tell(&format!("exec to the prompt: {}", side.name), millis(median(&walls)), "ms");
         table.tell("  processor time of the process that draws", millis(median(&spent)), "ms");
-        let (mut pty, _) = side.chat();
-        std::thread::sleep(Duration::from_millis(500));
-        let (drawing, started) = (Process::of(pty.pid()), Process::of(pty.started()));
-        let waiting = if pty.pid() == pty.started() { 0.0 } else { started.pss() };
-        table.tell("  memory of all its processes (PSS)", (drawing.pss() + waiting) / 1024.0, "MB");
-        let before = (drawing.waits(), drawing.cpu(), pty.bytes_written());
+        let mut chat = side.chat();
+        chat.settle(SETTLED);
+        let all: f64 = chat.processes().into_iter().map(Process::pss).sum();
+        table.tell("  memory of all its processes (PSS)", all / MB, "MB");
+        let drawing = chat.process();
+        let before = (drawing.waits(), drawing.cpu(), chat.pty.bytes_written());
         std::thread::sleep(Duration::from_secs(3));
         table.tell("  wake-ups in 3 s", drawing.waits() - before.0, "");
         table.tell("  processor time in 3 s", millis(drawing.cpu() - before.1), "ms");
-        table.tell("  bytes to the terminal in 3 s", (pty.bytes_written() - before.2) as f64, "");
+        table.tell("  bytes to the terminal in 3 s", (chat.pty.bytes_written() - before.2) as f64, "");
     }
 }
 
 /// A reply of 537 chunks at 100 chunks a second.
 fn reply(table: &mut Table, side: &Side) {
     let text = reply_for(TAG, 537).len() as f64;
-    let (mut pty, _) = side.chat();
-    pty.send(TAG);
-    std::thread::sleep(Duration::from_millis(300));
-    let before = (Process::of(pty.pid()).cpu(), pty.bytes_written());
-    pty.send("\r");
+    let mut chat = side.chat();
+    chat.pty.send(TAG);
+    chat.settle(SETTLED);
+    let before = (chat.process().cpu(), chat.pty.bytes_written());
+    chat.pty.send("\r");
     let end = format!("{TAG}:536");
-    answer_until(&mut pty, |text| text.replace('\n', "").contains(&end));
-    std::thread::sleep(Duration::from_millis(300));
-    let spent = Process::of(pty.pid()).cpu() - before.0;
+    answer_until(&mut chat.pty, |text| text.replace('\n', "").contains(&end));
+    chat.settle(SETTLED);
+    let spent = chat.process().cpu() - before.0;
     table.tell(&format!("537 chunks at 100 chunks/s: {}", side.name), millis(spent), "ms");
-    table.tell("  terminal bytes per byte of reply", (pty.bytes_written() - before.1) as f64 / text, "");
+    table.tell("  terminal bytes per byte of reply", (chat.pty.bytes_written() - before.1) as f64 / text, "");
 }
 
 /// Answers what the program asks the terminal until the screen is as it should be.

@@ -1,7 +1,6 @@
 //! Figures of the program as a person runs it: the release binary in a real terminal.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -13,15 +12,15 @@ use crate::support::pty::{BECAME_AT, Pty};
 use crate::table::{Table, median, share};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_polylogue");
-const MB: f64 = 1024.0;
+pub const MB: f64 = 1024.0;
 /// How a first frame ends: it is always one synchronized update.
 const FRAME_END: &[u8] = b"\x1b[?2026l";
 
 /// The program in a terminal, with its prompt on the screen.
-struct Chat {
-    pty: Pty,
+pub struct Chat {
+    pub pty: Pty,
     /// From exec to the last byte of the first frame.
-    first_frame: Duration,
+    pub first_frame: Duration,
 }
 
 impl Chat {
@@ -33,25 +32,31 @@ impl Chat {
             let seen = pty.bytes_written();
             pty.wait_for_bytes(seen);
         }
+        let chat = Chat::drawn(pty);
+        assert!(chat.pty.screen_text().contains("\n>"), "a prompt: {}", chat.pty.screen_text());
+        chat
+    }
+
+    /// A program whose first frame was just read.
+    pub fn drawn(pty: Pty) -> Chat {
         let now = process::monotonic();
-        assert!(pty.screen_text().contains("\n>"), "a prompt: {}", pty.screen_text());
-        let became = Process::of(pty.pid()).variable(BECAME_AT).and_then(|nanos| nanos.parse().ok());
+        let became = Process::of(pty.started()).variable(BECAME_AT).and_then(|nanos| nanos.parse().ok());
         let first_frame = now - Duration::from_nanos(became.expect("the moment of exec"));
         Chat { pty, first_frame }
     }
 
-    fn process(&self) -> Process {
+    pub fn process(&self) -> Process {
         Process::of(self.pty.pid())
     }
 
     /// This one, and the one that waits for it.
-    fn processes(&self) -> Vec<Process> {
+    pub fn processes(&self) -> Vec<Process> {
         let (chat, waits) = (self.pty.pid(), self.pty.started());
         [chat].into_iter().chain((waits != chat).then_some(waits)).map(Process::of).collect()
     }
 
     /// Waits until nothing was written for so long.
-    fn settle(&mut self, quiet: Duration) {
+    pub fn settle(&mut self, quiet: Duration) {
         let mut seen = self.pty.bytes_written();
         loop {
             std::thread::sleep(quiet);
@@ -78,23 +83,10 @@ impl Chat {
     }
 }
 
-/// Size of the file; wall time of `--version` beside that of `true`, both from spawn to reaped, median of 30 in turns.
+/// Size of the file.
 pub fn binary(table: &mut Table) {
     let size = std::fs::metadata(PROGRAM).expect("the binary").len() as f64 / 1e6;
     table.at_most("binary, dynamic", size, 16.0, "MB");
-    let wall = |program: &str, argument: &[&str]| {
-        let start = Instant::now();
-        let status = Command::new(program).args(argument).stdout(Stdio::null()).status().expect("a program");
-        assert!(status.success());
-        start.elapsed()
-    };
-    let (mut own, mut bare) = (Vec::new(), Vec::new());
-    for _ in 0..30 {
-        own.push(wall(PROGRAM, &["--version"]));
-        bare.push(wall("true", &[]));
-    }
-    table.tell("--version, wall", median(&own).as_secs_f64() * 1e3, "ms");
-    table.at_most("  beside `true`", median(&own).as_secs_f64() / median(&bare).as_secs_f64(), 3.0, "x");
 }
 
 /// From the call of exec (the moment is handed over in the environment) to the last byte of the first frame, read by us, so

@@ -76,7 +76,7 @@ fn run(
 /// Whether the supervisor ended before its end was to kill this process: it held the other side of the socket.
 fn has_ended(reports: &UnixStream) -> bool {
     let mut polled = [PollFd::new(reports, PollFlags::IN)];
-    let count = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    let count = poll(&mut polled, Some(&Timespec::default()));
     count.is_err() || polled[0].revents().contains(PollFlags::HUP)
 }
 

@@ -62,12 +62,12 @@ pub fn start(
     arguments: &[OsString],
     is_terminated: &AtomicBool,
 ) -> Result<Started, Report> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(descriptors.take_input()).process_group(0);
+    command.env_clear().envs(variables::given_variables(&plan.variables, &[]));
     if plan.level == Level::None {
         powers::close().map_err(|error| Report::NotStarted(format!("privileges: {error}")))?;
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(descriptors.take_input()).process_group(0);
-        command.env_clear().envs(variables::given_variables(&plan.variables, &[])).envs(plan.own_variables);
-        let child = command.spawn().map_err(|error| not_started(program, &error))?;
+        let child = command.envs(plan.own_variables).spawn().map_err(|error| not_started(program, &error))?;
         let process = Pid::from_child(&child);
         return Ok(Started { process, reports: None, temporary: None, _covers: Covers::hold(&[]) });
     }
@@ -91,9 +91,6 @@ pub fn start(
     // Only now: the maps of a user namespace cannot be written by a process that is closed to others.
     powers::close().map_err(|error| Report::Unavailable(format!("privileges: {error}")))?;
     let init = InitPlan { plan, sockets, temporary: temporary.clone() };
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(descriptors.take_input()).process_group(0);
-    command.env_clear().envs(variables::given_variables(&init.plan.variables, &[]));
     command.env("TMPDIR", temporary.as_deref().unwrap_or(Path::new("/tmp")));
     let (reports, process) = start_init(&init, descriptors.proxy, command, is_terminated)
         .map_err(|error| Report::NotStarted(format!("cannot start the init process: {error}")))?;
