@@ -16,7 +16,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use super::git;
-use super::search::{Search, TIME_LIMIT};
+use super::search::{self, Search};
 use crate::domain::places::PROTECTED;
 
 /// Each makes mounts of itself and of the directories above it, which cannot be moved or removed then.
@@ -70,7 +70,7 @@ impl<'a> Finder<'a> {
         let is_installed = |path: &Path| path.iter().any(|part| part == INSTALLED);
         search.protected.iter().filter(|path| !is_installed(path)).for_each(|path| self.add(path.clone()));
         if search.is_partial {
-            self.gaps.insert(format!("the workspace is too large to be searched whole in {TIME_LIMIT:?}"));
+            self.gaps.insert(search::not_whole());
         }
     }
 

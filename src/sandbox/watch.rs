@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::Level;
 use super::plan::Plan;
-use super::search::{Index, Search, TIME_LIMIT};
+use super::search::{self, Index, Search, TIME_LIMIT};
 use crate::base::file::is_cover;
 use crate::domain::places::PROTECTED;
 
@@ -69,8 +69,7 @@ impl Watch {
         let mut lines = self.compare(&after);
         self.before = after;
         if self.is_partial || search.is_partial {
-            let why = "the workspace was not searched whole: it is too large, or the machine too busy";
-            lines.insert(0, format!("{why} (it may take {TIME_LIMIT:?})"));
+            lines.insert(0, search::not_whole());
         }
         lines
     }

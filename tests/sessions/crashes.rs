@@ -81,6 +81,7 @@ fn a_hundred_clients_that_disappear_leak_no_descriptors() {
     let app = App::served();
     let mut random = Random(7);
     let open = || Descriptors::of(&app.pid().as_raw_nonzero().to_string());
+    // The server may still hold what it opened to print its process id, so there may be one more than later.
     let before = open();
     assert!(descriptors(&app) > before.others.len() as u64, "the connection of the question counts");
     app.get(&["tell", "0", "%slow 1\n%repeat 100000\nword"]);
@@ -106,7 +107,7 @@ fn a_hundred_clients_that_disappear_leak_no_descriptors() {
         if tries % 10_000 == 0 {
             eprintln!("before {before:?}, now {now:?}");
         }
-        now.others.len() == before.others.len()
+        now.others.len() <= before.others.len()
     });
     let after = open();
     assert!(after.of_database <= MOST_CONNECTIONS && after.of_log <= MOST_CONNECTIONS + 1, "{before:?}, {after:?}");
