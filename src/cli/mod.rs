@@ -224,11 +224,13 @@ fn check_prompt(arguments: &Arguments) -> Result<()> {
 
 /// Refuses a prompt of one word that is nearly the name of a subcommand, unless it follows `--`.
 fn check_misspelt(arguments: &Arguments) -> Result<()> {
-    let is_prompt = arguments.print || std::env::args_os().any(|argument| argument == "--");
     let [word] = arguments.prompt.as_slice() else { return Ok(()) };
+    if arguments.print || std::env::args_os().any(|argument| argument == "--") {
+        return Ok(());
+    }
     let command = Arguments::command();
     let mut names = command.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
-    match names.find(|name| strsim::damerau_levenshtein(name, word) == 1).filter(|_| !is_prompt) {
+    match names.find(|name| strsim::damerau_levenshtein(name, word) == 1) {
         Some(nearest) => Err(Error::usage(format!(
             "unknown subcommand {word:?}: did you mean {nearest}? To send it as a prompt, put -- before it"
         ))),

@@ -117,7 +117,7 @@ impl Store {
     /// # Errors
     /// Memory ran out.
     pub fn in_memory() -> Result<Self> {
-        let store = Self::of(Connection::open_in_memory()?);
+        let mut store = Self::of(Connection::open_in_memory()?);
         store.prepare(None)?;
         Ok(store)
     }
@@ -153,7 +153,7 @@ impl Store {
     }
 
     /// Returns the copy of a database whose schema is changed; one in memory, without a directory, is new.
-    fn prepare(&self, dir: Option<&Path>) -> Result<Option<PathBuf>> {
+    fn prepare(&mut self, dir: Option<&Path>) -> Result<Option<PathBuf>> {
         configure(&self.conn)?;
         // Before the journal mode is set, which would write to the file of another program.
         schema::require_ours(&self.conn)?;
@@ -172,7 +172,7 @@ impl Store {
         let copy = dir.map_or(Ok(None), |dir| copy::before_migration(&self.conn, dir))?;
         let failed =
             |error: Error| error.context("the database stays as it was, because its schema could not be changed");
-        schema::migrate(&self.conn).map_err(failed)?;
+        schema::migrate(&mut self.conn).map_err(failed)?;
         Ok(copy)
     }
 
