@@ -9,6 +9,7 @@ use crate::domain::endpoint::{Endpoint, Secret};
 use crate::domain::http::is_token;
 use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
+use crate::provider::Conversation;
 
 /// The base URL, extended by `extend`, which gets it without a trailing slash. A query (Azure's `?api-version=`) stays
 /// at the end.
@@ -81,6 +82,18 @@ pub(super) fn segment_of(name: &str) -> String {
         }
     }
     segment
+}
+
+/// Services that send requests with the same key to the same cache (developers.openai.com/api/docs/guides/prompt-caching,
+/// docs.mistral.ai/inference/conversations/advanced/prompt-caching). Others refuse the field, also models at Azure.
+const TAKES_CACHE_KEY: &[&str] = &["://api.openai.com/", "://api.mistral.ai/"];
+
+/// The `prompt_cache_key`, where the service has it: the same for all conversations that begin with the same message, as forks
+/// do.
+pub(super) fn cache_key(conversation: &Conversation<'_>) -> Option<String> {
+    let address = &conversation.endpoint.base_url;
+    let first = conversation.messages.first().filter(|_| TAKES_CACHE_KEY.iter().any(|host| address.contains(host)))?;
+    Some(format!("polylogue-{:x}-{:x}", first.created_at, first.id.0))
 }
 
 /// The thinking level as OpenAI's reasoning effort; `None` if the request must not have one.

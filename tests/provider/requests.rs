@@ -292,3 +292,36 @@ fn the_configured_limit_of_a_reply_is_sent_under_the_name_that_the_server_knows(
         assert_eq!(body.pointer(pointer), Some(&4321.into()), "{kind} {base_url}: {body}");
     }
 }
+
+#[test]
+fn a_fork_has_the_cache_key_of_its_parent_and_only_services_that_know_it_are_sent_one() {
+    let message = |id: i64, text: &str| Message { id: MessageId(id), body: user(text), created_at: 1_700_000_000_000 };
+    let (first, second, other) = (message(7, "the long file"), message(8, "a question"), message(9, "the long file"));
+    let key = |kind: &str, base_url: &str, messages: &[&Message]| -> Value {
+        let endpoint = harness::endpoint(kind, "some-model", base_url);
+        let thinking = Thinking::Unspecified;
+        let conversation =
+            Conversation { endpoint: &endpoint, key: None, thinking, system: "", messages, tools: TOOLS };
+        match (find(kind).unwrap().build_request)(&conversation) {
+            Ok(ProviderRequest::Http(request)) => {
+                serde_json::from_slice::<Value>(&request.body).unwrap()["prompt_cache_key"].clone()
+            }
+            unexpected => panic!("{unexpected:?}"),
+        }
+    };
+    for (kind, base_url) in [
+        ("openai", "https://api.openai.com/v1"),
+        ("openai-responses", "https://api.openai.com/v1"),
+        ("openai", "https://api.mistral.ai/v1"),
+    ] {
+        let parent = key(kind, base_url, &[&first]);
+        assert!(parent.as_str().is_some_and(|key| key.len() <= 64), "{kind} {base_url}: {parent}");
+        assert_eq!(key(kind, base_url, &[&first, &second]), parent);
+        assert_ne!(key(kind, base_url, &[&other]), parent);
+    }
+    for base_url in
+        ["https://me.openai.azure.com/openai/v1", "https://openrouter.ai/api/v1", "http://localhost:8080/v1"]
+    {
+        assert_eq!(key("openai", base_url, &[&first]), Value::Null, "{base_url}");
+    }
+}

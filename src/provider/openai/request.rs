@@ -127,6 +127,7 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     fields.copy(parameters, PARAMETERS);
     fields.set(limit_field(conversation.endpoint), conversation.endpoint.facts.max_output);
     fields.set("reasoning_effort", effort(conversation)?);
+    fields.set("prompt_cache_key", request::cache_key(conversation));
     fields.set("response_format", parameters::openai_format(parameters, true));
     fields.push_to(&mut body, parameters);
     body.push('}');

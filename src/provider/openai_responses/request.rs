@@ -60,6 +60,7 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     fields.set_in("text", "format", parameters::openai_format(parameters, false));
     fields.set_in("text", "verbosity", parameters.get(Parameter::Verbosity).cloned());
     set_reasoning(&mut fields, model, conversation.thinking);
+    fields.set("prompt_cache_key", request::cache_key(conversation));
     fields.push_to(&mut body, parameters);
     body.push('}');
     Ok(body.into_bytes().into())
