@@ -245,8 +245,7 @@ impl Agent {
         let spec = provider::find(&endpoint.kind).ok_or_else(|| {
             Error::new(ErrorKind::Usage, format!("unknown provider kind {:?}: check the configuration", endpoint.kind))
         })?;
-        let history = self.inputs.history.as_ref().expect("the conversation is loaded before a turn begins");
-        let messages = history.conversation();
+        let messages = self.inputs.messages();
         let tools = if self.may_call(context) { self.inputs.environment.declarations() } else { Vec::new() };
         self.exchange.decoder = Some((spec.decoder)());
         self.exchange.sent = self.base_bytes() + total_length(&messages);
@@ -308,6 +307,9 @@ impl Agent {
         }
         if !bytes.is_empty() {
             let since = self.exchange.last_piece.map_or(context.now, |(since, _)| since);
+            if self.exchange.last_piece.is_none() && self.exchange.status.is_some_and(|status| status < 300) {
+                self.replied = self.exchange.endpoint.clone().map(|endpoint| (context.now, endpoint));
+            }
             self.exchange.last_piece = Some((since, bytes.len()));
             decoder.feed(&bytes, &mut events);
         }

@@ -135,6 +135,7 @@ impl AgentFactory {
             has_tools: true,
             files: Files::default(),
             history: None,
+            moved: None,
         };
         let mut agent = Agent::new(identity_of(row), inputs);
         agent.restore_end(row.last_end.filter(|_| !row.was_busy));
@@ -170,6 +171,7 @@ impl AgentFactory {
             has_tools: true,
             files: Files::default(),
             history,
+            moved: parent.inputs.moved.clone(),
         };
         let mut child = Agent::new(identity_of(row), inputs);
         child.known_files = Arc::new(parent.known_files.fork());
@@ -211,6 +213,7 @@ impl AgentFactory {
             has_tools: false,
             files: Files::default(),
             history: Some(History::default()),
+            moved: None,
         };
         let mut agent = Agent::new(identity, inputs);
         agent.role = Role::Summary;

@@ -16,6 +16,7 @@ mod request_limits;
 #[allow(missing_docs)]
 mod roster;
 mod send_queue;
+mod shared_prefix;
 mod trees;
 pub mod undo;
 mod viewers;
@@ -31,5 +32,6 @@ pub use reached::Reached;
 pub use request_limits::RequestLimits;
 pub use roster::Roster;
 pub use send_queue::SendQueue;
+pub use shared_prefix::{LEAST_CACHED, Prefix, is_kept};
 pub use trees::{MINUTE, Money, Trees, busy_in_tree, is_in_tree, path as tree_path};
 pub use viewers::{ViewerId, ViewerOutput, Viewers};

@@ -49,12 +49,14 @@ pub enum Gate {
     Paused { until: Moment, reason: Rc<str> },
     /// The provider seems to allow no more requests at once. One of them counts as accepted at this moment.
     Full { until: Moment },
+    /// The reply to another fork has to begin first, at this moment at the latest.
+    Fork { until: Moment },
 }
 
 impl Gate {
     pub const fn until(&self) -> Moment {
         match self {
-            Self::Paused { until, .. } | Self::Full { until } => *until,
+            Self::Paused { until, .. } | Self::Full { until } | Self::Fork { until } => *until,
         }
     }
 }

@@ -4,7 +4,8 @@
 //!   openai     3 ── 7 ── 20 ── 21      paused: none is sent
 //!   anthropic  5 ── 6                  open: 5 is sent next
 //! ```
-//! Among open queues the agent that has waited longest is first; a retry keeps its original position.
+//! Among open queues the agent that has waited longest is first; a retry keeps its original position. A fork may have to
+//! wait for another one ([`crate::team::shared_prefix`]); those behind it do not.
 //!
 //! After a refusal (429) the [`Pace`] of the provider says when the next request may be sent, which all processes of one
 //! data directory share.
@@ -19,6 +20,7 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::id::AgentId;
 use crate::domain::endpoint::{Endpoint, Secret};
 use crate::team::pace::{Gate, Pace, Refusal};
+use crate::team::shared_prefix::{Prefix, SharedPrefixes};
 
 #[derive(Default)]
 pub struct SendQueue {
@@ -27,6 +29,9 @@ pub struct SendQueue {
     joined: u64,
     /// The requests to each provider.
     paces: BTreeMap<String, Pace>,
+    /// Those of the agents in the queue that may wait for another fork.
+    prefixes: HashMap<AgentId, Prefix>,
+    shared_prefixes: SharedPrefixes,
     /// Where processes share the paces.
     shared: Option<(PathBuf, Clock)>,
 }
@@ -55,8 +60,9 @@ impl SendQueue {
         pace.look();
     }
 
-    /// Adds an agent that has waited since this moment. An agent that is in this queue already keeps its rank.
-    pub fn join(&mut self, agent_id: AgentId, provider: &str, since: Moment) {
+    /// Adds an agent that has waited since this moment. An agent that is in this queue already keeps its rank. `prefix`: what
+    /// its request has in common with those of other forks.
+    pub fn join(&mut self, agent_id: AgentId, provider: &str, since: Moment, prefix: Option<Prefix>) {
         if self.provider_of(agent_id) == Some(provider) {
             return;
         }
@@ -65,12 +71,14 @@ impl SendQueue {
         let rank = Rank { since, number: self.joined, agent_id };
         self.providers.entry(provider.to_owned()).or_default().insert(rank);
         self.ranks.insert(agent_id, (provider.to_owned(), rank));
+        self.prefixes.extend(prefix.map(|prefix| (agent_id, prefix)));
     }
 
     pub fn leave(&mut self, agent_id: AgentId) {
         let Some((provider, rank)) = self.ranks.remove(&agent_id) else { return };
         let Some(queue) = self.providers.get_mut(&provider) else { return };
         queue.remove(&rank);
+        self.prefixes.remove(&agent_id);
         if queue.is_empty() {
             self.providers.remove(&provider);
         }
@@ -84,7 +92,8 @@ impl SendQueue {
     /// The agent that has waited longest, of those whose provider is open and that are `is_reachable`.
     pub fn next(&self, now: Moment, is_reachable: impl Fn(&str) -> bool) -> Option<AgentId> {
         let open = self.providers.iter().filter(|(provider, _)| self.allows(provider, now) && is_reachable(provider));
-        open.filter_map(|(_, queue)| queue.first()).min().map(|rank| rank.agent_id)
+        let may_send = |rank: &&Rank| self.waits_for_fork(rank.agent_id).is_none();
+        open.filter_map(|(_, queue)| queue.iter().find(may_send)).min().map(|rank| rank.agent_id)
     }
 
     /// How many agents are before this one, over all providers.
@@ -93,9 +102,14 @@ impl SendQueue {
         Some(self.providers.values().map(|queue| queue.range(..rank).count()).sum())
     }
 
-    /// Why an agent waits in the queue, if its provider is the reason.
+    /// Why an agent waits in the queue, if its provider or another fork is the reason.
     pub fn gate_of(&self, agent_id: AgentId, now: Moment) -> Option<Gate> {
-        self.paces.get(self.provider_of(agent_id)?)?.gate(now)
+        let gate = self.paces.get(self.provider_of(agent_id)?).and_then(|pace| pace.gate(now));
+        gate.or_else(|| self.waits_for_fork(agent_id).map(|until| Gate::Fork { until }))
+    }
+
+    fn waits_for_fork(&self, agent_id: AgentId) -> Option<Moment> {
+        self.shared_prefixes.waits_until(self.prefixes.get(&agent_id)?)
     }
 
     /// This provider has refused a request of an agent, and gets no other before this moment.
@@ -120,8 +134,9 @@ impl SendQueue {
         self.pace(provider).on_accepted(agent_id, now);
     }
 
-    /// A request of this agent is being sent.
-    pub fn on_sent(&mut self, provider: &str, agent_id: AgentId, now: Moment) -> LimitsSeen {
+    /// A request of this agent is being sent, with a prefix that other forks wait for.
+    pub fn on_sent(&mut self, provider: &str, agent_id: AgentId, now: Moment, prefix: Option<Prefix>) -> LimitsSeen {
+        prefix.into_iter().for_each(|prefix| self.shared_prefixes.on_sent(prefix, agent_id, now));
         self.pace(provider).on_sent(agent_id, now)
     }
 
@@ -132,8 +147,14 @@ impl SendQueue {
         self.paces.get_mut(provider).expect("it was inserted")
     }
 
-    /// Forgets requests that have ended, and limits that are over.
-    pub fn settle_paces(&mut self, now: Moment, is_under_way: impl Fn(AgentId) -> bool) {
+    /// Forgets requests that have ended, and limits that are over. `replied_at`: when a reply to an agent last began.
+    pub fn settle(
+        &mut self,
+        now: Moment,
+        replied_at: impl Fn(AgentId) -> Option<Moment>,
+        is_under_way: impl Fn(AgentId) -> bool,
+    ) {
+        self.shared_prefixes.settle(now, replied_at, &is_under_way);
         for (provider, pace) in &mut self.paces {
             pace.advance(now, self.providers.contains_key(provider), &is_under_way);
         }
@@ -144,10 +165,11 @@ impl SendQueue {
         self.paces.get(provider).is_some_and(Pace::is_limited)
     }
 
-    /// The earliest moment at which an agent that waits for a limited provider may send.
+    /// The earliest moment at which an agent that waits for a limited provider or for another fork may send.
     pub fn deadline(&self, now: Moment) -> Option<Moment> {
         let gates = self.providers.keys().filter_map(|provider| self.paces.get(provider)?.gate(now));
-        gates.map(|gate| gate.until()).min()
+        let forks = self.prefixes.values().filter_map(|prefix| self.shared_prefixes.waits_until(prefix));
+        gates.map(|gate| gate.until()).chain(forks).min()
     }
 
     /// Whether a request may be sent to this provider now.
@@ -181,9 +203,9 @@ mod tests {
     fn the_longest_wait_for_an_open_provider_is_next() {
         let [a, b, c] = [AgentId::random(), AgentId::random(), AgentId::random()];
         let mut send_queue = SendQueue::default();
-        send_queue.join(a, "one", at(1));
-        send_queue.join(b, "two", at(2));
-        send_queue.join(c, "one", at(3));
+        send_queue.join(a, "one", at(1), None);
+        send_queue.join(b, "two", at(2), None);
+        send_queue.join(c, "one", at(3), None);
         assert_eq!(send_queue.next(at(3), |_| true), Some(a));
         assert_eq!(send_queue.next(at(3), |provider| provider != "one"), Some(b));
         send_queue.on_refused("one", c, refusal(3, 7), "slow down");
@@ -199,9 +221,9 @@ mod tests {
     fn equal_waits_are_ordered_by_joining() {
         let [a, b, c] = [AgentId::random(), AgentId::random(), AgentId::random()];
         let mut send_queue = SendQueue::default();
-        send_queue.join(b, "one", at(5));
-        send_queue.join(c, "one", at(5));
-        send_queue.join(a, "one", at(4));
+        send_queue.join(b, "one", at(5), None);
+        send_queue.join(c, "one", at(5), None);
+        send_queue.join(a, "one", at(4), None);
         assert_eq!([a, b, c].map(|agent_id| send_queue.position_of(agent_id)), [Some(0), Some(1), Some(2)]);
     }
 
@@ -209,8 +231,8 @@ mod tests {
     fn a_change_of_provider_changes_the_queue_and_an_empty_queue_is_removed() {
         let a = AgentId::random();
         let mut send_queue = SendQueue::default();
-        send_queue.join(a, "one", at(1));
-        send_queue.join(a, "two", at(1));
+        send_queue.join(a, "one", at(1), None);
+        send_queue.join(a, "two", at(1), None);
         assert_eq!(send_queue.provider_of(a), Some("two"));
         assert_eq!(send_queue.providers.keys().collect::<Vec<_>>(), ["two"]);
     }
@@ -219,7 +241,7 @@ mod tests {
     fn a_pause_holds_its_own_provider_until_its_moment_and_no_other() {
         let mut send_queue = SendQueue::default();
         let [a, b] = [AgentId::random(), AgentId::random()];
-        send_queue.join(a, "one", at(0));
+        send_queue.join(a, "one", at(0), None);
         send_queue.on_refused("one", b, refusal(0, 7), "slow down");
         assert!(!send_queue.allows("one", at(6)) && send_queue.allows("one", at(7)));
         assert!(send_queue.allows("two", at(0)));
@@ -228,7 +250,7 @@ mod tests {
         send_queue.hold_until("two", (at(2), at(3)), "no agent waits for it");
         assert_eq!(send_queue.deadline(at(0)), Some(at(7)));
         assert!(send_queue.is_paced("two"));
-        send_queue.settle_paces(at(66), |_| false);
+        send_queue.settle(at(66), |_| None, |_| false);
         assert!(send_queue.is_paced("one") && !send_queue.is_paced("two"));
     }
 }

@@ -104,6 +104,7 @@ pub(in crate::repl) fn waits_for(core: &Core, id: AgentId) -> Option<(String, Op
                 return Some((format!("the rate limit of {provider}"), Some(until)));
             }
             Some(Gate::Full { .. }) => format!("answers of {provider} to other agents"),
+            Some(Gate::Fork { .. }) => "the reply to another fork".into(),
             None if core.trees.held(id).is_some() => "a limit to be raised".into(),
             None if core.send_queue.position_of(id).is_none() => prepares(&core.config)?.to_owned(),
             None => "a slot".into(),
@@ -256,6 +257,10 @@ fn waiting(agent: &Agent, context: &ActivityContext) -> String {
         }
         Some(Gate::Full { .. }) => {
             format!("{provider} was paused: waiting for the answers to other agents{}", context.keys("Esc cancels"))
+        }
+        Some(Gate::Fork { .. }) => {
+            let keys = context.keys("Esc cancels");
+            format!("waiting until another fork is answered, whose conversation {provider} then has in its cache{keys}")
         }
         None if context.limit > 0 => {
             format!("waiting for a slot: {before} ahead, {} may work at once", context.limit)

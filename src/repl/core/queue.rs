@@ -1,8 +1,11 @@
 //! Texts and commands that wait for an agent.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use crate::agent::{Agent, Context, Queued};
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::context_use::total_length;
 use crate::domain::drafts::DraftSlot;
 use crate::domain::flow::Origin;
 use crate::domain::history::History;
@@ -10,6 +13,7 @@ use crate::domain::message::Body;
 use crate::repl::core::drafts;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
+use crate::team::{LEAST_CACHED, Prefix, is_kept};
 
 /// The most entries in the queue of one agent.
 const MOST_QUEUED: usize = 1_000;
@@ -52,9 +56,10 @@ impl Core {
 
     /// Adds an agent to the send queue of its provider, ordered by how long it has waited.
     pub fn join_send_queue(&mut self, id: AgentId) {
+        let prefix = shared_prefix(self, id);
         if let Some(agent) = self.roster.get(id) {
             self.send_queue.look(&agent.inputs.endpoint);
-            self.send_queue.join(id, &agent.inputs.endpoint.provider, agent.waits_for_reply_since());
+            self.send_queue.join(id, &agent.inputs.endpoint.provider, agent.waits_for_reply_since(), prefix);
         }
     }
 
@@ -117,8 +122,39 @@ pub(in crate::repl) fn retry_turn(core: &mut Core, origin: Origin, agent_id: Age
     Ok(())
 }
 
-/// Requests that have ended make room for others.
-pub(in crate::repl) fn settle_paces(core: &mut Core) {
+/// Requests that have ended make room for others, and replies that have begun.
+pub(in crate::repl) fn settle_send_queue(core: &mut Core) {
     let Core { clock, roster, send_queue, .. } = core;
-    send_queue.settle_paces(clock.now(), |agent| roster.get(agent).is_some_and(Agent::is_under_way));
+    let replied_at = |agent| roster.get(agent)?.replied.as_ref().map(|(at, _)| *at);
+    send_queue.settle(clock.now(), replied_at, |agent| roster.get(agent).is_some_and(Agent::is_under_way));
+}
+
+/// What the first request of a fork has in common with those of its siblings, if it is worth a place in the cache of the
+/// provider and is not there already.
+pub(in crate::repl) fn shared_prefix(core: &Core, id: AgentId) -> Option<Prefix> {
+    let agent = core.roster.get(id).filter(|agent| agent.identity.has_parent() && agent.replied.is_none())?;
+    let (parent, endpoint) = (agent.identity.parent?, &agent.inputs.endpoint);
+    let conversation = agent.inputs.history.as_ref()?.conversation();
+    let inherited = conversation.partition_point(|message| message.id <= agent.identity.fork_point);
+    let (inherited, own) = conversation.split_at(inherited);
+    let is_first = !own.iter().any(|message| matches!(message.body, Body::Assistant(_)));
+    if !is_first || endpoint.kind == "echo" || total_length(inherited) < LEAST_CACHED {
+        return None;
+    }
+    let prefix = Prefix { parent, model: endpoint.full_name(), instructions: hash_of_instructions(agent) };
+    let has_it_cached = |parent: &Agent| {
+        let last = parent.replied.as_ref().filter(|(at, _)| is_kept(*at, core.clock.now()));
+        last.is_some_and(|(_, asked)| asked.full_name() == prefix.model)
+            && hash_of_instructions(parent) == prefix.instructions
+    };
+    (!core.roster.get(parent).is_some_and(has_it_cached)).then_some(prefix)
+}
+
+/// Of everything that comes before the messages of a request.
+fn hash_of_instructions(agent: &Agent) -> u64 {
+    let tools = agent.inputs.environment.declarations();
+    let tools: Vec<_> = tools.iter().map(|tool| (tool.name, tool.description, tool.parameters)).collect();
+    let mut hasher = DefaultHasher::new();
+    (agent.system_prompt(), agent.inputs.has_tools, tools).hash(&mut hasher);
+    hasher.finish()
 }

@@ -12,6 +12,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::approval::Policy;
 use crate::domain::config::RetryPolicy;
+use crate::domain::context_use::total_length;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::environment::EnvironmentSpec;
 use crate::domain::flow::Origin;
@@ -26,7 +27,7 @@ use crate::repl::core::log::load_before;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 use crate::store::{Forked, NewAgent, Store};
-use crate::team::{AgentFactory, Resolution, ResolvedEnvironment, SET};
+use crate::team::{AgentFactory, LEAST_CACHED, Resolution, ResolvedEnvironment, SET};
 
 /// What a child inherits of its parent's own messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -261,11 +262,21 @@ fn give_settings(child: &mut Agent, spec: &mut Spawn, has_own_instructions: bool
     }
     child.inputs.has_tools = spec.has_tools;
     if let Some(resolved) = spec.environment.take() {
-        child.inputs.move_to(resolved.environment, resolved.system, has_own_instructions);
+        let keeps_prompt = !has_own_instructions && spec.system.is_none() && keeps_prompt(child, &resolved);
+        if !keeps_prompt {
+            child.inputs.move_to(resolved.environment, resolved.system, has_own_instructions);
+        }
     }
     if let Some(system) = spec.system.take() {
         child.inputs.system = system.into();
     }
+}
+
+/// Moves a child that has a long conversation of its parent, if it can keep the system prompt. Returns whether it did.
+fn keeps_prompt(child: &mut Agent, resolved: &ResolvedEnvironment) -> bool {
+    let inherited = child.inputs.history.as_ref().map(History::conversation).unwrap_or_default();
+    let (is_long, after) = (total_length(&inherited) >= LEAST_CACHED, child.identity.fork_point);
+    is_long && child.inputs.move_with_prompt(&resolved.environment, &resolved.system, after)
 }
 
 /// Stores a child with its inheritance, and with its first message if there is a prompt.

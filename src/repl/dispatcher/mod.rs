@@ -18,7 +18,7 @@ use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::net::Lookup;
 use crate::repl::component::{Command, Component};
-use crate::repl::core::queue::settle_paces;
+use crate::repl::core::queue::{settle_send_queue, shared_prefix};
 use crate::repl::core::{Core, activity, files, limits};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
@@ -63,7 +63,7 @@ impl Dispatcher {
     /// Starts one tool that waits for a slot, or else sends one request, if there is one that may be sent. Agents in
     /// `focused` go first where the provider has refused requests.
     pub(super) fn send_next(&mut self, core: &mut Core, focused: impl Iterator<Item = AgentId>) -> bool {
-        settle_paces(core);
+        settle_send_queue(core);
         if let Some(agent) = core.roster().next_to_start_tool(self.slots) {
             core.with_agent(agent, Agent::start_tools);
             return true;
@@ -81,7 +81,11 @@ impl Dispatcher {
         let provider = core.send_queue().provider_of(next)?;
         let is_paced = core.send_queue().is_paced(provider);
         let mut on_screen = focused.filter(|_| is_paced).map(|agent| activity::worker(core, agent));
-        let agent = on_screen.find(|agent| core.send_queue().provider_of(*agent) == Some(provider)).unwrap_or(next);
+        let may_send = |agent: &AgentId| {
+            let queue = core.send_queue();
+            queue.provider_of(*agent) == Some(provider) && queue.gate_of(*agent, core.now()).is_none()
+        };
+        let agent = on_screen.find(may_send).unwrap_or(next);
         if agent != next && hold_back(core, agent) {
             core.send_queue_mut().leave(next);
             return Some(next);
@@ -117,8 +121,8 @@ impl Dispatcher {
         if core.config().looks_up_models && endpoint.facts.context.is_none() && endpoint.kind != "echo" {
             self.lists.start(core, &endpoint, key.as_ref());
         }
-        let now = core.now();
-        let seen = core.send_queue_mut().on_sent(&endpoint.provider, agent, now);
+        let (now, prefix) = (core.now(), shared_prefix(core, agent));
+        let seen = core.send_queue_mut().on_sent(&endpoint.provider, agent, now, prefix);
         core.emit(Event::RequestSent { agent });
         if is_first_try(core, agent) {
             limits::count_request(core, agent);
