@@ -1,6 +1,7 @@
 //! Fork: what a child inherits, as its requests show; a fork that waits for tools; and, in files of their own, the `fork`
 //! tool and forks that are sent at once.
 
+mod bill;
 mod shared_prefix;
 mod tool;
 

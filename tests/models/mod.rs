@@ -16,5 +16,5 @@ mod reasoning;
 mod responses;
 mod switching;
 mod table;
-mod usage;
+pub(crate) mod usage;
 mod walk;

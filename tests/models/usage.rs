@@ -18,16 +18,16 @@ const STREAMING: &str = "anthropic/claude-haiku-4-5";
 
 /// What a server said of one request.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Said {
-    requests: u64,
-    input: u64,
-    cached: u64,
-    written: u64,
-    output: u64,
-    reasoning: u64,
+pub(crate) struct Said {
+    pub requests: u64,
+    pub input: u64,
+    pub cached: u64,
+    pub written: u64,
+    pub output: u64,
+    pub reasoning: u64,
     /// Billionths of a dollar, and how many requests they are of.
-    cost: u64,
-    priced: u64,
+    pub cost: u64,
+    pub priced: u64,
 }
 
 impl Said {
@@ -108,7 +108,7 @@ fn told(model: &str, said: Said) -> Said {
 }
 
 /// A reply of this text or with one call, with the usage as the protocol has it.
-fn reply(exchange: &Exchange, text: &str, call: bool, said: Said) {
+pub(crate) fn reply(exchange: &Exchange, text: &str, call: bool, said: Said) {
     exchange.stream();
     let path = exchange.request().path.clone();
     match path.rsplit('/').next() {
