@@ -25,8 +25,12 @@ fn in_worktree() -> Option<(App, Pty, PathBuf, PathBuf)> {
     let mut chat = chat(&app, &[]);
     chat.send(format!("/env worktree@{}\r", repo.display()));
     chat.wait_for_text("── agent 1 ");
-    let worktree = fs::read_dir(app.path().join("worktrees")).expect("worktrees").next().expect("one").expect("it");
-    Some((app, chat, repo, worktree.path()))
+    let listed = fs::read_dir(app.path().join("worktrees")).expect("worktrees").flatten().map(|entry| entry.path());
+    // The conflict radar has directories there for a moment.
+    let mut worktrees =
+        listed.filter(|path| !path.to_string_lossy().contains("-survey-") && path.join(".git").exists());
+    let worktree = worktrees.next().expect("a worktree");
+    Some((app, chat, repo, worktree))
 }
 
 fn commit(at: &Path, file: &str) {
