@@ -4,6 +4,7 @@
 mod cancels;
 mod editor;
 mod faults;
+mod options;
 mod served;
 #[cfg(feature = "mcp")]
 mod servers;

@@ -89,6 +89,11 @@ impl Host {
         }
     }
 
+    /// Of no loop, in the place of one that has to be closed before another can be opened.
+    pub fn none() -> Result<Self> {
+        Ok(Self::Remote { reactor: Box::new(Reactor::new()?), directory: PathBuf::new(), ready: Vec::new() })
+    }
+
     fn open_once(options: &HostOptions) -> Result<(Self, Config)> {
         let loaded = config::load(options.arguments, options.env);
         let config = loaded.config().clone();

@@ -16,6 +16,12 @@ pub fn facts(service: &str, model: &str) -> ModelFacts {
     [Some(name.as_str()), plain].into_iter().flatten().find_map(row).map(read).unwrap_or_default()
 }
 
+/// The models of a service in the table.
+pub fn of_service(service: &str) -> impl Iterator<Item = &'static str> {
+    let names = TABLE.lines().filter_map(|line| line.split_once('\t')?.0.split_once('/'));
+    names.filter(move |(known, _)| *known == service).map(|(_, model)| model)
+}
+
 /// The services that have a model of this name.
 pub fn services_of(model: &str) -> Vec<&'static str> {
     let rows = TABLE.lines().filter(|line| !line.starts_with('#'));

@@ -19,6 +19,7 @@ pub(super) fn describe(core: &Core, id: AgentId) -> Result<Value> {
     described["title"] = title(&core.store().conversation(id)?.0).into();
     described["directory"] = agent.inputs.environment.working_directory.to_string_lossy().into();
     described["policy"] = agent.policy.name().into();
+    described["thinking"] = agent.inputs.thinking.to_string().into();
     described["context"] = agent.context_tokens().map(|(tokens, _)| tokens).into();
     described["context_limit"] = agent.inputs.endpoint.facts.context.into();
     described["warnings"] = agent.warnings.clone().into();

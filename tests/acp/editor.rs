@@ -180,7 +180,7 @@ mod schema {
     use serde_json::{Value, json};
 
     /// The parts of the schema that describe what an agent sends.
-    const PARTS: [&str; 11] = [
+    const PARTS: [&str; 13] = [
         "SessionNotification",
         "RequestPermissionRequest",
         "CancelRequestNotification",
@@ -192,6 +192,8 @@ mod schema {
         "PromptResponse",
         "ListSessionsResponse",
         "SetSessionModeResponse",
+        "SetSessionConfigOptionResponse",
+        "DeleteSessionResponse",
     ];
 
     static VALIDATORS: LazyLock<HashMap<&str, Validator>> = LazyLock::new(|| {
@@ -221,6 +223,8 @@ mod schema {
                     "session/prompt" => "PromptResponse",
                     "session/list" => "ListSessionsResponse",
                     "session/set_mode" => "SetSessionModeResponse",
+                    "session/set_config_option" => "SetSessionConfigOptionResponse",
+                    "session/delete" => "DeleteSessionResponse",
                     _ => return,
                 };
                 (part, &message["result"])

@@ -1,10 +1,13 @@
 //! The editor at the other end: reads its messages and those of the loop in turns, and writes the answers.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::options;
 use super::permissions::Permissions;
 use super::purpose::Purpose;
 use super::rpc::{self, Fault, INTERNAL, INVALID_REQUEST, Incoming};
@@ -43,6 +46,10 @@ pub struct Editor<'a> {
     pub(super) sessions: BTreeMap<String, Session>,
     pub(super) permissions: Permissions,
     pub(super) commands: Vec<CustomCommand>,
+    /// The models that sessions are offered.
+    pub(super) models: Rc<[String]>,
+    /// Why no model can be used, where a loop of this process would have to.
+    pub(super) missing_model: Option<String>,
     /// The model of new sessions.
     pub(super) model: Option<String>,
     pub(super) is_initialized: bool,
@@ -57,8 +64,10 @@ pub struct Editor<'a> {
 impl<'a> Editor<'a> {
     pub fn start(arguments: &'a Arguments, env: &'a ProcessEnvironment) -> Result<Self> {
         let signals = Signals::catch_termination()?;
-        let (host, Config { commands, .. }) = open(arguments, env)?;
+        let (host, Config { commands, catalog, .. }, missing_model) = open(arguments, env)?;
         Ok(Self {
+            models: options::models(&catalog),
+            missing_model,
             arguments,
             env,
             host,
@@ -248,7 +257,7 @@ impl<'a> Editor<'a> {
         if !self.host.is_local() {
             self.note("the server has ended: opening the conversations again");
             self.abandon_links()?;
-            (self.host, Config { commands: self.commands, .. }) = open(self.arguments, self.env)?;
+            self.open()?;
         }
         if self.questions.is_none() {
             self.follow_questions();
@@ -259,6 +268,25 @@ impl<'a> Editor<'a> {
         let (follows, offers) = (lost(|session| session.follow.is_none()), lost(|session| session.offer.is_none()));
         follows.iter().for_each(|session| self.follow(session, None));
         offers.iter().for_each(|session| self.offer(session));
+        Ok(())
+    }
+
+    /// Opens the loop again with the configuration as it is now. There are no sessions.
+    pub(super) fn configure_again(&mut self) -> std::result::Result<(), Fault> {
+        self.questions = None;
+        self.abandon_links()?;
+        self.host.leave()?;
+        // It holds the data directory until it is dropped.
+        drop(std::mem::replace(&mut self.host, Host::none()?));
+        self.open()?;
+        self.follow_questions();
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<()> {
+        let (host, config, missing_model) = open(self.arguments, self.env)?;
+        (self.host, self.commands) = (host, config.commands);
+        (self.models, self.missing_model) = (options::models(&config.catalog), missing_model);
         Ok(())
     }
 
@@ -280,7 +308,13 @@ impl<'a> Editor<'a> {
     }
 }
 
-fn open(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Host, Config)> {
+/// The loop with its configuration, and why no model can be used, if that is so: an editor is told when it asks for a session.
+fn open(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Host, Config, Option<String>)> {
+    let missing_model = RefCell::default();
+    let configure = |loaded: Loaded| {
+        missing_model.replace(loaded.model_error().map(str::to_owned));
+        loaded.without_model_error().into_config()
+    };
     let check_server = |client: &mut Client| {
         require_same_version(client)?;
         arguments.permission_option().map_or(Ok(()), |option| {
@@ -290,16 +324,17 @@ fn open(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Host, Config
             )))
         })
     };
-    Host::open(&HostOptions {
+    let (host, config) = Host::open(&HostOptions {
         arguments,
         env,
         deadline: None,
         listens: true,
         reads_only: false,
         tells_at_end: false,
-        configure: &Loaded::into_config,
+        configure: &configure,
         check_server: &check_server,
-    })
+    })?;
+    Ok((host, config, missing_model.into_inner()))
 }
 
 /// An editor would wait for questions that a server of another version does not send.

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::content::Content;
 use super::editor::Editor;
+use super::options;
 use super::purpose::Purpose;
-use super::rpc::{Fault, INVALID_REQUEST, UNKNOWN_METHOD};
+use super::rpc::{AUTH_REQUIRED, Fault, INVALID_REQUEST, UNKNOWN_METHOD};
 use super::servers;
-use super::session::{CHOOSABLE, Prompt, Session, text_of};
+use super::session::{Prompt, Session, text_of};
 use crate::base::error::Result;
 use crate::cli::print::summary::Summary;
 use crate::commands::{message_of, takes_arguments};
@@ -33,7 +34,7 @@ impl Editor<'_> {
         }
         match method {
             "initialize" => self.initialize(params).map(Some),
-            "authenticate" => Ok(Some(json!({}))),
+            "authenticate" => self.require_model().map(|()| Some(json!({}))),
             "session/new" => self.new_session(id, params),
             "session/load" => self.take_up(id, params, true),
             "session/resume" => self.take_up(id, params, false),
@@ -43,8 +44,18 @@ impl Editor<'_> {
                 self.close_session(&session).map_err(Fault::from)?;
                 Ok(Some(json!({})))
             }
+            "session/delete" => self.delete(id, params),
             "session/prompt" => self.prompt(id, params),
-            "session/set_mode" => self.choose_mode(id, params),
+            "session/set_mode" => {
+                let session = self.session_of(params)?;
+                let request = options::choose_mode(&session, &text_of(params, "modeId"))?;
+                self.send(&request, Purpose::Option { id: id.clone(), session, is_mode: true }).map(|_| None)
+            }
+            "session/set_config_option" => {
+                let session = self.session_of(params)?;
+                let request = options::choose(&session, params)?;
+                self.send(&request, Purpose::Option { id: id.clone(), session, is_mode: false }).map(|_| None)
+            }
             _ => Err(Fault::new(UNKNOWN_METHOD, format!("unknown method {method:?}"))),
         }
     }
@@ -75,14 +86,15 @@ impl Editor<'_> {
                 "loadSession": true,
                 "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
                 "mcpCapabilities": {"http": cfg!(feature = "mcp"), "sse": false},
-                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
             },
             "agentInfo": {"name": "polylogue", "title": "polylogue", "version": env!("CARGO_PKG_VERSION")},
-            "authMethods": [],
+            "authMethods": self.ways_to_sign_in(params),
         }))
     }
 
     fn new_session(&mut self, id: &Value, params: &Value) -> Answer {
+        self.require_model()?;
         let directory = directory_of(params)?;
         let new = NewAgent {
             directory: Some(directory),
@@ -119,14 +131,37 @@ impl Editor<'_> {
         self.send(&Request::run(["resume"]), Purpose::List { id: id.clone(), directory, start }).map(|_| None)
     }
 
-    fn choose_mode(&mut self, id: &Value, params: &Value) -> Answer {
-        let session = self.session_of(params)?;
-        let mode = params["modeId"].as_str().unwrap_or_default().to_owned();
-        if !CHOOSABLE.iter().any(|policy| policy.name() == mode) {
-            return Err(Fault::params(format!("unknown mode {mode:?}: expected ask, auto or plan")));
+    /// Deletes a conversation, which need not be open.
+    fn delete(&mut self, id: &Value, params: &Value) -> Answer {
+        let session = params["sessionId"].as_str().ok_or_else(|| Fault::params("`sessionId` must be a string"))?;
+        if let Some(known) = self.sessions.get_mut(session) {
+            // Closing it would delete it as well.
+            known.is_unused = false;
         }
-        let request = Request::run_at(&session, ["approval", &mode]);
-        self.send(&request, Purpose::Mode { id: id.clone(), session, mode }).map(|_| None)
+        self.close_session(session).map_err(Fault::from)?;
+        self.send(&Request::run(["delete", session]), Purpose::Delete { id: id.clone() }).map(|_| None)
+    }
+
+    /// The ways to get a model that can be used. A client that runs programs in a terminal can run the set-up itself.
+    fn ways_to_sign_in(&self, params: &Value) -> Value {
+        let Some(why) = &self.missing_model else { return json!([]) };
+        let mut ways =
+            vec![json!({"id": "variable", "name": "Key in a variable or the configuration", "description": why})];
+        if params["clientCapabilities"]["auth"]["terminal"] == true {
+            let about = "Asks for a provider, a key and a model";
+            ways.push(json!({
+                "type": "terminal", "id": "setup", "name": "Set up polylogue", "description": about, "args": ["setup"],
+            }));
+        }
+        ways.into()
+    }
+
+    /// Reads the configuration again if no model could be used; an error if that is still so.
+    fn require_model(&mut self) -> std::result::Result<(), Fault> {
+        if self.missing_model.is_some() && self.sessions.is_empty() {
+            self.configure_again()?;
+        }
+        self.missing_model.as_ref().map_or(Ok(()), |why| Err(Fault::new(AUTH_REQUIRED, why)))
     }
 
     fn prompt(&mut self, id: &Value, params: &Value) -> Answer {

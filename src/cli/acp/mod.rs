@@ -13,11 +13,13 @@
 //! | `editor` | one turn: what the editor and the loop have sent |
 //! | `methods` | the requests of the editor |
 //! | `responses` | what the loop answers |
+//! | `options` | what the editor can choose for a session |
 //! | `session`, `tools`, `content`, `permissions`, `servers` | what the editor is told, and what it sends |
 
 mod content;
 mod editor;
 mod methods;
+mod options;
 mod permissions;
 mod purpose;
 mod responses;

@@ -79,10 +79,17 @@ impl Editor<'_> {
                 editor.follow(&session, Position::deserialize(&position).ok());
                 Ok(editor.on_opened(&session))
             }),
-            Purpose::Mode { id, session, mode } => self.answer(&id, outcome, |editor, _| {
-                editor.sessions.get_mut(&session).and_then(|known| known.set_mode(&mode));
-                Ok(Some(json!({})))
+            Purpose::Option { id, session, is_mode } => self.answer(&id.clone(), outcome, |editor, _| {
+                let purpose = Purpose::OptionSet { id, session: session.clone(), is_mode };
+                editor.send(&Request::show(&session), purpose).map(|_| None)
             }),
+            Purpose::OptionSet { id, session, is_mode } => self.answer(&id, outcome, |editor, agent| {
+                let known = editor.sessions.get_mut(&session).ok_or_else(|| Fault::params("the session was closed"))?;
+                known.options = known.options.refreshed(&agent);
+                let options = known.options.to_json();
+                Ok(Some(if is_mode { json!({}) } else { json!({ "configOptions": options }) }))
+            }),
+            Purpose::Delete { id } => self.answer(&id, outcome, |_, _| Ok(Some(json!({})))),
             Purpose::List { id, directory, start } => self.answer(&id, outcome, |_, mut response| {
                 let mut conversations = response["data"].take();
                 if let (Some(directory), Some(all)) = (directory, conversations.as_array_mut()) {
@@ -130,13 +137,13 @@ impl Editor<'_> {
     /// A session was created. Its answer comes before the first update.
     fn begin(&mut self, id: &Value, agent: &Value, servers: Vec<ClientServer>) -> Option<Value> {
         let session = text_of(agent, "id");
-        let mut known = Session::new(agent, servers);
+        let mut known = Session::new(agent, servers, self.models.clone());
         known.is_unused = true;
+        let (modes, options) = (known.options.modes(), known.options.to_json());
         self.sessions.insert(session.clone(), known);
         self.follow(&session, None);
         self.offer(&session);
-        let modes = self.sessions[&session].modes();
-        self.respond(id, json!({"sessionId": session, "modes": modes}));
+        self.respond(id, json!({"sessionId": session, "modes": modes, "configOptions": options}));
         self.announce_commands(&session);
         None
     }
@@ -172,7 +179,8 @@ impl Editor<'_> {
         if canonical(Path::new(&directory)) != Path::new(cwd) {
             return Err(Fault::params(format!("this conversation works in {directory}: open it there")));
         }
-        let before = self.sessions.insert(session.to_owned(), Session::new(agent, servers)).unwrap_or_default();
+        let known = Session::new(agent, servers, self.models.clone());
+        let before = self.sessions.insert(session.to_owned(), known).unwrap_or_default();
         before.follow.into_iter().for_each(|follow| self.links.set_purpose(follow, Purpose::Aside));
         before.offer.map_or(Ok(()), |offer| self.links.close(&mut self.host, offer))?;
         self.offer(session);
@@ -185,11 +193,12 @@ impl Editor<'_> {
         self.send(&request, Purpose::Replay { id: id.clone(), session: session.to_owned() }).map(|_| None)
     }
 
-    /// A session was loaded: answers with its modes; its questions follow.
+    /// A session was loaded: answers with its options; its questions follow.
     fn on_opened(&mut self, session: &str) -> Option<Value> {
         self.announce_commands(session);
         self.ask();
-        self.sessions.get(session).map(|known| json!({"modes": known.modes()}))
+        let options = &self.sessions.get(session)?.options;
+        Some(json!({"modes": options.modes(), "configOptions": options.to_json()}))
     }
 
     fn on_chunk(&mut self, purpose: &Purpose, line: &Value) {
@@ -268,7 +277,7 @@ impl Editor<'_> {
     fn end_prompt(&mut self, session: &str) {
         let Some(prompt) = self.sessions.get_mut(session).and_then(|known| known.prompt.take()) else { return };
         match prompt.stop_reason() {
-            Ok(reason) => self.respond(&prompt.id, json!({ "stopReason": reason })),
+            Ok(reason) => self.respond(&prompt.id, prompt.response(reason)),
             Err(fault) => self.fail(&prompt.id, &fault),
         }
     }

@@ -1,17 +1,19 @@
 //! A session of the editor: an agent, what the editor knows of it, and the running prompt.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
 use serde_json::{Value, json};
 
+use super::options::Options;
 use super::rpc::Fault;
 use super::tools::{self, Call, TODO};
 use crate::cli::print::summary::Summary;
-use crate::domain::approval::Policy;
 use crate::domain::attachment::readable_text;
 use crate::domain::chunk::{Chunk, StopReason};
 use crate::domain::mcp::ClientServer;
 use crate::domain::message::replaced_mark;
+use crate::domain::stream::Usage;
 use crate::domain::tool::ToolResult;
 
 /// Calls that are remembered until their result arrives.
@@ -35,8 +37,8 @@ pub struct Session {
     pub next_chunk: u64,
     /// Created by this program, and nothing was sent to it yet.
     pub is_unused: bool,
-    /// The mode that the editor knows.
-    mode: String,
+    /// As the editor knows them.
+    pub options: Options,
     title: String,
 }
 
@@ -60,6 +62,21 @@ pub struct Prompt {
 }
 
 impl Prompt {
+    /// The response of a prompt that has ended for this reason.
+    pub fn response(&self, reason: &str) -> Value {
+        let Usage { input, cached, written, output, reasoning, .. } = self.summary.usage();
+        let mut response = json!({ "stopReason": reason });
+        if input + output > 0 {
+            // What was read from a cache or written to it is counted apart.
+            response["usage"] = json!({
+                "inputTokens": input.saturating_sub(cached + written),
+                "cachedReadTokens": cached, "cachedWriteTokens": written,
+                "outputTokens": output, "thoughtTokens": reasoning, "totalTokens": input + output,
+            });
+        }
+        response
+    }
+
     pub fn stop_reason(&self) -> Result<&'static str, Fault> {
         if self.is_cancelled || self.summary.is_interrupted() && self.outcome != Some(Ok(true)) {
             return Ok("cancelled");
@@ -79,25 +96,14 @@ impl Prompt {
 }
 
 impl Session {
-    pub fn new(agent: &Value, servers: Vec<ClientServer>) -> Self {
+    pub fn new(agent: &Value, servers: Vec<ClientServer>, models: Rc<[String]>) -> Self {
         Self {
             servers,
             directory: text_of(agent, "directory"),
-            mode: text_of(agent, "policy"),
+            options: Options::of(agent, models),
             title: text_of(agent, "title"),
             ..Self::default()
         }
-    }
-
-    /// The mode and those that can be chosen.
-    pub fn modes(&self) -> Value {
-        let offered = |policy: &Policy| CHOOSABLE.contains(policy) || policy.name() == self.mode;
-        let mode = |policy: &Policy| {
-            let name = policy.name();
-            json!({"id": name, "name": name[..1].to_uppercase() + &name[1..], "description": policy.about()})
-        };
-        let modes: Vec<Value> = Policy::ALL.iter().filter(|policy| offered(policy)).map(mode).collect();
-        json!({"currentModeId": self.mode, "availableModes": modes})
     }
 
     /// The updates for a chunk of the conversation. `is_replayed`: it happened before the session was loaded.
@@ -181,22 +187,17 @@ impl Session {
             updates.push(json!({"sessionUpdate": "session_info_update", "title": title}));
             self.title = title;
         }
-        updates.extend(self.set_mode(&text_of(agent, "policy")));
+        let options = self.options.refreshed(agent);
+        if options.mode != self.options.mode {
+            updates.push(json!({"sessionUpdate": "current_mode_update", "currentModeId": options.mode}));
+        }
+        if options != self.options {
+            updates.push(json!({"sessionUpdate": "config_option_update", "configOptions": options.to_json()}));
+            self.options = options;
+        }
         updates
     }
-
-    /// The update for a mode that the editor does not know of.
-    pub fn set_mode(&mut self, mode: &str) -> Option<Value> {
-        if mode.is_empty() || mode == self.mode {
-            return None;
-        }
-        self.mode = mode.to_owned();
-        Some(json!({"sessionUpdate": "current_mode_update", "currentModeId": mode}))
-    }
 }
-
-/// The policies that an editor may set.
-pub const CHOOSABLE: [Policy; 3] = [Policy::Ask, Policy::Auto, Policy::Plan];
 
 fn message(kind: &str, text: &str) -> Value {
     json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}})

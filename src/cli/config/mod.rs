@@ -192,6 +192,11 @@ impl Loaded {
         first_of(self.diagnostics.warnings.clone())
     }
 
+    /// Why the model cannot be used, if that is so.
+    pub fn model_error(&self) -> Option<&str> {
+        self.model_error.map(|at| self.diagnostics.errors[at].message.as_str())
+    }
+
     /// For a conversation that exists, or for a server that may have the provider: that the model cannot be used is no
     /// error yet.
     pub fn without_model_error(mut self) -> Self {
