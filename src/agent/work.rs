@@ -80,6 +80,8 @@ struct Call {
     is_edited: bool,
     /// The person has allowed it without reading all of its question.
     is_unread: bool,
+    /// When the loop was asked to carry it out.
+    asked_at: Moment,
     hooked: Hooked,
 }
 
@@ -346,8 +348,8 @@ impl Agent {
             let Planned { progress, refusal } = self.plan(&call, context);
             let hooked = Hooked::default();
             let (is_stored, is_shown) = (false, false);
-            let (is_restored, is_edited, is_unread) = (false, false, false);
-            Call { call, progress, refusal, is_stored, is_shown, is_restored, is_edited, is_unread, hooked }
+            let (is_restored, is_edited, is_unread, asked_at) = (false, false, false, context.now);
+            Call { call, progress, refusal, is_stored, is_shown, is_restored, is_edited, is_unread, asked_at, hooked }
         };
         self.work.calls = calls.into_iter().map(plan).collect();
         (0..self.work.calls.len()).for_each(|at| self.show_unrunnable(at, context));
@@ -459,7 +461,7 @@ impl Agent {
         if let Run::InEventLoop(request) = spec.run {
             let request = request(&prepared.arguments);
             context.outbox.push(self.identity.id, Effect::ToolRequest(call.call.id.clone(), request));
-            call.progress = Progress::ByLoop(None);
+            (call.progress, call.asked_at) = (Progress::ByLoop(None), context.now);
             return;
         }
         if spec.declaration.name == "bash"
@@ -507,7 +509,8 @@ impl Agent {
         let call = &mut calls[at];
         let is_error = result.is_err();
         let content = result.unwrap_or_else(|message| message);
-        let mut result = ToolResult { is_error, ..failure_result(&call.call, &content) };
+        let duration = context.now - call.asked_at;
+        let mut result = ToolResult { is_error, duration, ..failure_result(&call.call, &content) };
         repeats.add(&call.call, &mut result);
         context.outbox.trace_event(self.identity.id, "tool_result", content.len());
         self.conclude(at, result, context);

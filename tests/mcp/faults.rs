@@ -87,6 +87,8 @@ fn a_call_that_hangs_ends_by_its_limit_or_by_esc_and_the_server_hears_of_it() {
     let mut app = app_with(&peer, vec![hasty("hangs")]);
     let result = result_of(&mut app, &peer, "mcp__hangs__first");
     assert_eq!(result, "timed out: no answer within 2s");
+    let took = app.tool_results(0)[0].duration;
+    assert!(took >= Duration::from_secs(2), "the time of a call is that of the server: {took:?}");
     let note = app.directory().join("cancelled");
     app.turn_until("the server heard of it", |_| note.exists());
     std::fs::remove_file(&note).expect("a file");

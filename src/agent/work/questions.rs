@@ -219,7 +219,7 @@ impl Agent {
         match (decision, spec.run) {
             (Ok(()), Run::InEventLoop(request)) => {
                 let request = request(&prepared.arguments);
-                call.progress = Progress::ByLoop(None);
+                (call.progress, call.asked_at) = (Progress::ByLoop(None), context.now);
                 context.outbox.push(self.identity.id, effect);
                 context.outbox.push(self.identity.id, Effect::ToolRequest(id, request));
             }

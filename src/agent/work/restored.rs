@@ -42,6 +42,7 @@ impl Agent {
                 is_restored: false,
                 is_edited: false,
                 is_unread: false,
+                asked_at: context.now,
                 hooked,
             }
         });
