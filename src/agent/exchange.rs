@@ -308,7 +308,7 @@ impl Agent {
         if !bytes.is_empty() {
             let since = self.exchange.last_piece.map_or(context.now, |(since, _)| since);
             if self.exchange.last_piece.is_none() && self.exchange.status.is_some_and(|status| status < 300) {
-                self.replied = self.exchange.endpoint.clone().map(|endpoint| (context.now, endpoint));
+                self.last_reply_began = self.exchange.endpoint.clone().map(|endpoint| (context.now, endpoint));
             }
             self.exchange.last_piece = Some((since, bytes.len()));
             decoder.feed(&bytes, &mut events);

@@ -103,9 +103,10 @@ pub struct RequestInputs {
     pub files: Files,
     /// The conversation; loaded from the store when first needed.
     pub history: Option<History>,
-    /// Says where it works, after the message with the same id. A fork that has this keeps the system prompt of its parent, so
-    /// that the provider has the whole conversation in its cache.
-    pub moved: Option<Rc<Message>>,
+    /// Names the directory of a fork that keeps the system prompt of its parent, so that the provider has the whole conversation
+    /// in its cache. It is sent after the message with the same id. Not stored: after a restart the agent has the prompt of its
+    /// own directory.
+    pub directory_note: Option<Rc<Message>>,
 }
 
 impl RequestInputs {
@@ -120,24 +121,25 @@ impl RequestInputs {
     pub fn move_to(&mut self, environment: Arc<Environment>, system: Rc<str>, has_own_instructions: bool) {
         self.environment = environment;
         if !has_own_instructions {
-            (self.system, self.moved) = (system, None);
+            (self.system, self.directory_note) = (system, None);
         }
     }
 
     /// Changes the environment and keeps the system prompt, if that of the other one is the same but for the directory. The
     /// model is told of that after the message `after`. Returns whether it was changed.
-    pub fn move_with_prompt(&mut self, environment: &Arc<Environment>, system: &str, after: MessageId) -> bool {
+    pub fn move_keeping_prompt(&mut self, environment: &Arc<Environment>, system: &str, after: MessageId) -> bool {
         let is_local = |environment: &Environment| environment.remote.is_none();
         let [old, new] = [&self.environment, environment].map(|it| it.working_directory.display().to_string());
         let is_same = is_local(&self.environment)
             && is_local(environment)
-            && self.moved.is_none()
+            && self.directory_note.is_none()
             && self.system.replace(&old, &new) == system
             && self.environment.skill_prompt() == environment.skill_prompt()
+            && self.environment.definition_prompt() == environment.definition_prompt()
             && self.environment.declarations() == environment.declarations();
         if is_same {
             let text = format!("You work in {new} from here on, and no longer in {old}.");
-            self.moved = Some(Rc::new(Message { id: after, body: Body::System(text), created_at: 0 }));
+            self.directory_note = Some(Rc::new(Message { id: after, body: Body::System(text), created_at: 0 }));
             self.environment = environment.clone();
         }
         is_same
@@ -147,8 +149,13 @@ impl RequestInputs {
     pub fn messages(&self) -> Vec<&Message> {
         let history = self.history.as_ref().expect("the conversation is loaded before a turn begins");
         let mut messages = history.conversation();
-        if let Some(moved) = &self.moved {
-            messages.insert(messages.partition_point(|message| message.id <= moved.id), moved);
+        if let Some(note) = &self.directory_note {
+            // A summary is newer than what it stands for.
+            let is_before = |message: &&Message| match &message.body {
+                Body::Compaction(compaction) => compaction.from <= note.id,
+                _ => message.id <= note.id,
+            };
+            messages.insert(messages.iter().rposition(is_before).map_or(0, |last| last + 1), note);
         }
         messages
     }
@@ -226,7 +233,7 @@ pub struct Agent {
     /// Summaries being written for slices of this agent.
     summaries: usize,
     /// When a reply to it last began in this process, and from where.
-    pub replied: Option<(Moment, Rc<Endpoint>)>,
+    pub last_reply_began: Option<(Moment, Rc<Endpoint>)>,
     /// The agent that writes a summary for it now.
     pub helper: Option<AgentId>,
     /// Commands and landings that run for the person at this agent; Esc ends them.
@@ -280,7 +287,7 @@ impl Agent {
             unread: 0,
             warnings: Vec::new(),
             summaries: 0,
-            replied: None,
+            last_reply_began: None,
             helper: None,
             jobs: 0,
             report: WorkReport::default(),

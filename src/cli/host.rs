@@ -89,8 +89,8 @@ impl Host {
         }
     }
 
-    /// Of no loop, in the place of one that has to be closed before another can be opened.
-    pub fn none() -> Result<Self> {
+    /// Holds no loop; used while one is closed and another opened.
+    pub fn placeholder() -> Result<Self> {
         Ok(Self::Remote { reactor: Box::new(Reactor::new()?), directory: PathBuf::new(), ready: Vec::new() })
     }
 

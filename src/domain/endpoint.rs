@@ -287,6 +287,11 @@ impl ProviderEntry {
         self.models.iter().map(|(name, _)| name.as_str()).chain(listed)
     }
 
+    /// The same as `provider/model`.
+    pub fn full_names(&self) -> impl Iterator<Item = String> {
+        self.names().map(|model| format!("{}/{model}", self.name))
+    }
+
     /// Whether the model is configured, listed by the server or in the built-in table.
     fn has(&self, model: &str) -> bool {
         self.names().any(|name| name == model)

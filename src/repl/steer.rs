@@ -213,7 +213,7 @@ fn set_system(core: &mut Core, agent_id: AgentId, system: Option<String>) -> Res
     core.store().set_system(agent_id, system.as_deref())?;
     core.edit(agent_id, |agent| {
         let usual = || Rc::from(&*agent.inputs.environment.instructions);
-        (agent.inputs.system, agent.inputs.moved) = (system.map_or_else(usual, Rc::from), None);
+        (agent.inputs.system, agent.inputs.directory_note) = (system.map_or_else(usual, Rc::from), None);
     });
     Ok(())
 }

@@ -70,7 +70,7 @@ impl<'a> Finder<'a> {
         let is_installed = |path: &Path| path.iter().any(|part| part == INSTALLED);
         search.protected.iter().filter(|path| !is_installed(path)).for_each(|path| self.add(path.clone()));
         if search.is_partial {
-            self.gaps.insert(search::not_whole());
+            self.gaps.insert(search::partial_search_warning());
         }
     }
 

@@ -18,7 +18,7 @@ use crate::domain::places::{GIT_MARKS, PROTECTED};
 pub const TIME_LIMIT: Duration = Duration::from_millis(500);
 
 /// What is said of a partial search.
-pub fn not_whole() -> String {
+pub fn partial_search_warning() -> String {
     let why = "the workspace was not searched whole: it is too large, or the machine too busy";
     format!("{why} (it may take {TIME_LIMIT:?})")
 }

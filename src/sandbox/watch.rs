@@ -69,7 +69,7 @@ impl Watch {
         let mut lines = self.compare(&after);
         self.before = after;
         if self.is_partial || search.is_partial {
-            lines.insert(0, search::not_whole());
+            lines.insert(0, search::partial_search_warning());
         }
         lines
     }

@@ -13,13 +13,18 @@ impl From<rusqlite::Error> for Error {
     }
 }
 
+const LOCKED: &str = "the database is locked by another program: close it and try again";
+
+/// The error of a database that another program holds.
+pub(super) fn locked() -> Error {
+    store_error(LOCKED)
+}
+
 /// A message for the codes that a person can do something about (<https://sqlite.org/rescode.html>).
 const fn message_of(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::DiskFull => "the disk is full: free some space and try again",
-        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
-            "the database is locked by another program: close it and try again"
-        }
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => LOCKED,
         ErrorCode::ReadOnly => "the database is read-only",
         ErrorCode::DatabaseCorrupt => {
             "the database is damaged: make a copy of the file, then run `sqlite3 polylogue.db .recover` to save what can \

@@ -7,7 +7,7 @@
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, MAIN_DB, Transaction, TransactionBehavior};
 
-use super::error::store_error;
+use super::error::{locked, store_error};
 use crate::base::error::{Error, Result};
 
 /// "plog" in ASCII.
@@ -333,7 +333,7 @@ pub(super) fn require_current(conn: &Connection) -> Result<()> {
     }
 }
 
-/// Creates the tables, or runs the missing steps, in one transaction.
+/// Copies the new database into an empty one, or runs the missing steps in one transaction.
 pub(super) fn migrate(conn: &mut Connection) -> Result<()> {
     match version(conn)? {
         0 => copy_new(conn),
@@ -346,7 +346,7 @@ fn copy_new(conn: &mut Connection) -> Result<()> {
     new.deserialize_bytes(MAIN_DB, NEW)?;
     match Backup::new(&new, conn)?.step(-1)? {
         StepResult::Done => Ok(()),
-        _ => Err(store_error("the database is locked by another program")),
+        _ => Err(locked()),
     }
 }
 

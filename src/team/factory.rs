@@ -135,7 +135,7 @@ impl AgentFactory {
             has_tools: true,
             files: Files::default(),
             history: None,
-            moved: None,
+            directory_note: None,
         };
         let mut agent = Agent::new(identity_of(row), inputs);
         agent.restore_end(row.last_end.filter(|_| !row.was_busy));
@@ -171,7 +171,7 @@ impl AgentFactory {
             has_tools: true,
             files: Files::default(),
             history,
-            moved: parent.inputs.moved.clone(),
+            directory_note: parent.inputs.directory_note.clone(),
         };
         let mut child = Agent::new(identity_of(row), inputs);
         child.known_files = Arc::new(parent.known_files.fork());
@@ -213,7 +213,7 @@ impl AgentFactory {
             has_tools: false,
             files: Files::default(),
             history: Some(History::default()),
-            moved: None,
+            directory_note: None,
         };
         let mut agent = Agent::new(identity, inputs);
         agent.role = Role::Summary;

@@ -32,6 +32,6 @@ pub use reached::Reached;
 pub use request_limits::RequestLimits;
 pub use roster::Roster;
 pub use send_queue::SendQueue;
-pub use shared_prefix::{LEAST_CACHED, Prefix, is_kept};
+pub use shared_prefix::{MIN_CACHED_BYTES, Prefix, is_still_cached};
 pub use trees::{MINUTE, Money, Trees, busy_in_tree, is_in_tree, path as tree_path};
 pub use viewers::{ViewerId, ViewerOutput, Viewers};

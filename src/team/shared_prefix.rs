@@ -11,9 +11,9 @@ use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 
 /// In bytes, the least that is worth it: providers cache from 1,024 tokens on.
-pub const LEAST_CACHED: usize = 4_096;
+pub const MIN_CACHED_BYTES: usize = 4_096;
 /// How long a provider keeps what it has cached, at least (as above; OpenAI names 5 to 10 minutes).
-const KEPT: Duration = Duration::from_secs(4 * 60);
+const CACHE_LIFETIME: Duration = Duration::from_secs(4 * 60);
 /// A model that begins no reply in this time delays no other request any longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
@@ -70,7 +70,7 @@ impl SharedPrefixes {
                 }
             }
             match *first {
-                First::Replied { at } => is_kept(at, now),
+                First::Replied { at } => is_still_cached(at, now),
                 First::Sent { .. } => true,
             }
         });
@@ -78,8 +78,8 @@ impl SharedPrefixes {
 }
 
 /// Whether a provider still has in its cache what it had when a reply began at this moment.
-pub fn is_kept(replied_at: Moment, now: Moment) -> bool {
-    now < replied_at + KEPT
+pub fn is_still_cached(replied_at: Moment, now: Moment) -> bool {
+    now < replied_at + CACHE_LIFETIME
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(waits(&prefixes), None);
         prefixes.on_sent(prefix.clone(), second, at(13));
         assert_eq!(waits(&prefixes), None, "what is in the cache is waited for by nobody");
-        prefixes.settle(at(12) + KEPT, |_| None, |_| true);
+        prefixes.settle(at(12) + CACHE_LIFETIME, |_| None, |_| true);
         assert!(prefixes.0.is_empty());
     }
 

@@ -105,7 +105,7 @@ fn without_a_model_an_editor_is_told_how_to_get_one_and_goes_on_with_it() {
     let capabilities = json!({"auth": {"terminal": true}});
     let started = editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": capabilities}));
     let methods = started["authMethods"].as_array().expect("methods");
-    assert_eq!(methods.iter().map(|method| &method["id"]).collect::<Vec<_>>(), ["variable", "setup"]);
+    assert_eq!(methods.iter().map(|method| &method["id"]).collect::<Vec<_>>(), ["configuration", "setup"]);
     assert!(methods[0]["description"].as_str().is_some_and(|text| text.contains("ANTHROPIC_API_KEY")), "{started}");
     let new = json!({"cwd": home.directory.path(), "mcpServers": []});
     for method in ["session/new", "authenticate"] {
@@ -114,7 +114,7 @@ fn without_a_model_an_editor_is_told_how_to_get_one_and_goes_on_with_it() {
     }
     let provider = format!("[providers.anthropic]\napi_key_command = \"echo secret\"\nbase_url = \"{}\"\n", peer.url());
     write(&home, ".config/polylogue/config.toml", &provider);
-    editor.call("authenticate", json!({"methodId": "variable"}));
+    editor.call("authenticate", json!({"methodId": "configuration"}));
     let session = editor.session(&home);
     let id = editor.prompt(&session, "hello");
     let exchange = peer.accept();

@@ -1,5 +1,7 @@
 //! The formats of input and output.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::{Home, interrupt_first_turn, texts};
@@ -66,6 +68,9 @@ fn each_line_of_the_stream_is_there_before_the_next_chunk_is_sent() {
     let program = home.start(&["-p", "explain", "--output-format", "stream-json"]);
     let exchange = peer.accept();
     exchange.stream();
+    let init = program.object();
+    assert_eq!([&init["type"], &init["model"], &init["approval"]], ["init", "openai/test", "never"], "{init}");
+    assert_eq!(init["directory"].as_str().map(Path::new), home.directory.path().canonicalize().ok().as_deref());
     assert_eq!(program.object()["type"], "user");
     assert_eq!(program.object()["status"], "running");
     let mut number = None;
@@ -84,6 +89,7 @@ fn each_line_of_the_stream_is_there_before_the_next_chunk_is_sent() {
     let result = program.object();
     assert_eq!((&result["type"], &result["outcome"]), (&json!("result"), &json!("completed")));
     assert_eq!(result["agent"], usage["agent"]);
+    assert_eq!((&result["agent"], &result["model"]), (&init["agent"], &init["model"]));
     let output = program.ends();
     assert_eq!((output.code, output.out.as_str()), (0, ""));
 }
@@ -102,7 +108,7 @@ fn json_is_one_object_with_the_result_of_the_run() {
         result.as_object_mut().expect("an object").remove(varies);
     }
     let usage = json!({"input": 7, "cached": 0, "written": 0, "output": 5, "reasoning": 0});
-    let expected = json!({"v": 1, "type": "result", "outcome": "completed", "text": "well", "usage": usage,
+    let expected = json!({"v": 1, "type": "result", "model": "openai/test", "outcome": "completed", "text": "well", "usage": usage,
         "cost": null, "error": null, "turns": 1, "stop_reason": "stop"});
     assert_eq!(result, expected);
 }

@@ -95,6 +95,7 @@ fn each_chunk_of_the_server_is_written_before_the_next_is_sent() {
     let program = home.start(&["-p", "explain", "--output-format", "stream-json"]);
     let exchange = peer.accept();
     exchange.stream();
+    assert_eq!(program.object()["type"], "init");
     let first = program.object();
     assert_eq!((&first["type"], &first["text"]), (&json!("user"), &json!("explain")));
     assert_eq!(program.object()["status"], "running");

@@ -64,7 +64,7 @@ pub struct Editor<'a> {
 impl<'a> Editor<'a> {
     pub fn start(arguments: &'a Arguments, env: &'a ProcessEnvironment) -> Result<Self> {
         let signals = Signals::catch_termination()?;
-        let (host, Config { commands, catalog, .. }, missing_model) = open(arguments, env)?;
+        let (host, Config { commands, catalog, .. }, missing_model) = open_host(arguments, env)?;
         Ok(Self {
             models: options::models(&catalog),
             missing_model,
@@ -248,16 +248,16 @@ impl<'a> Editor<'a> {
             return Ok(());
         }
         self.is_recovering = true;
-        let recovered = self.open_again();
+        let recovered = self.recover_links();
         self.is_recovering = false;
         recovered
     }
 
-    fn open_again(&mut self) -> Result<()> {
+    fn recover_links(&mut self) -> Result<()> {
         if !self.host.is_local() {
             self.note("the server has ended: opening the conversations again");
             self.abandon_links()?;
-            self.open()?;
+            self.reopen()?;
         }
         if self.questions.is_none() {
             self.follow_questions();
@@ -271,20 +271,20 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Opens the loop again with the configuration as it is now. There are no sessions.
-    pub(super) fn configure_again(&mut self) -> std::result::Result<(), Fault> {
+    /// Opens the loop again with the configuration as it is now. Called only while no session is open.
+    pub(super) fn reload_configuration(&mut self) -> std::result::Result<(), Fault> {
         self.questions = None;
         self.abandon_links()?;
         self.host.leave()?;
         // It holds the data directory until it is dropped.
-        drop(std::mem::replace(&mut self.host, Host::none()?));
-        self.open()?;
+        drop(std::mem::replace(&mut self.host, Host::placeholder()?));
+        self.reopen()?;
         self.follow_questions();
         Ok(())
     }
 
-    fn open(&mut self) -> Result<()> {
-        let (host, config, missing_model) = open(self.arguments, self.env)?;
+    fn reopen(&mut self) -> Result<()> {
+        let (host, config, missing_model) = open_host(self.arguments, self.env)?;
         (self.host, self.commands) = (host, config.commands);
         (self.models, self.missing_model) = (options::models(&config.catalog), missing_model);
         Ok(())
@@ -309,7 +309,7 @@ impl<'a> Editor<'a> {
 }
 
 /// The loop with its configuration, and why no model can be used, if that is so: an editor is told when it asks for a session.
-fn open(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Host, Config, Option<String>)> {
+fn open_host(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Host, Config, Option<String>)> {
     let missing_model = RefCell::default();
     let configure = |loaded: Loaded| {
         missing_model.replace(loaded.model_error().map(str::to_owned));

@@ -49,12 +49,12 @@ impl Editor<'_> {
             "session/set_mode" => {
                 let session = self.session_of(params)?;
                 let request = options::choose_mode(&session, &text_of(params, "modeId"))?;
-                self.send(&request, Purpose::Option { id: id.clone(), session, is_mode: true }).map(|_| None)
+                self.send(&request, Purpose::SetOption { id: id.clone(), session, is_mode: true }).map(|_| None)
             }
             "session/set_config_option" => {
                 let session = self.session_of(params)?;
                 let request = options::choose(&session, params)?;
-                self.send(&request, Purpose::Option { id: id.clone(), session, is_mode: false }).map(|_| None)
+                self.send(&request, Purpose::SetOption { id: id.clone(), session, is_mode: false }).map(|_| None)
             }
             _ => Err(Fault::new(UNKNOWN_METHOD, format!("unknown method {method:?}"))),
         }
@@ -89,7 +89,7 @@ impl Editor<'_> {
                 "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
             },
             "agentInfo": {"name": "polylogue", "title": "polylogue", "version": env!("CARGO_PKG_VERSION")},
-            "authMethods": self.ways_to_sign_in(params),
+            "authMethods": self.auth_methods(params),
         }))
     }
 
@@ -143,10 +143,9 @@ impl Editor<'_> {
     }
 
     /// The ways to get a model that can be used. A client that runs programs in a terminal can run the set-up itself.
-    fn ways_to_sign_in(&self, params: &Value) -> Value {
+    fn auth_methods(&self, params: &Value) -> Value {
         let Some(why) = &self.missing_model else { return json!([]) };
-        let mut ways =
-            vec![json!({"id": "variable", "name": "Key in a variable or the configuration", "description": why})];
+        let mut ways = vec![json!({"id": "configuration", "name": "Configure a model", "description": why})];
         if params["clientCapabilities"]["auth"]["terminal"] == true {
             let about = "Asks for a provider, a key and a model";
             ways.push(json!({
@@ -158,8 +157,9 @@ impl Editor<'_> {
 
     /// Reads the configuration again if no model could be used; an error if that is still so.
     fn require_model(&mut self) -> std::result::Result<(), Fault> {
-        if self.missing_model.is_some() && self.sessions.is_empty() {
-            self.configure_again()?;
+        // Others may use this loop.
+        if self.missing_model.is_some() && self.sessions.is_empty() && self.host.work_besides("") == (0, 0) {
+            self.reload_configuration()?;
         }
         self.missing_model.as_ref().map_or(Ok(()), |why| Err(Fault::new(AUTH_REQUIRED, why)))
     }

@@ -90,10 +90,9 @@ pub fn models(catalog: &Catalog) -> Rc<[String]> {
 }
 
 fn models_of(entry: &ProviderEntry) -> Vec<String> {
-    let mut names: Vec<String> = entry.names().map(str::to_owned).collect();
     let of_table = entry.service.into_iter().flat_map(models::of_service);
-    names.extend(of_table.filter(|model| entry.names().all(|name| name != *model)).map(str::to_owned));
-    names.into_iter().map(|model| format!("{}/{model}", entry.name)).collect()
+    let others = of_table.filter(|model| entry.names().all(|name| name != *model));
+    entry.full_names().chain(others.map(|model| format!("{}/{model}", entry.name))).collect()
 }
 
 /// The request that chooses a mode.

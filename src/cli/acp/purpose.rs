@@ -23,12 +23,12 @@ pub enum Purpose {
     Image { session: String },
     /// Its prompt is running.
     Turn { session: String },
-    /// Its title, mode and use of the context after a turn.
+    /// Its title, options and use of the context after a turn.
     Refresh { session: String },
     /// An option is set; the editor is told all options, or nothing if it knows modes only.
-    Option { id: Value, session: String, is_mode: bool },
+    SetOption { id: Value, session: String, is_mode: bool },
     /// An option was set, and the agent is asked what it has now.
-    OptionSet { id: Value, session: String, is_mode: bool },
+    ReadOptions { id: Value, session: String, is_mode: bool },
     /// A conversation is deleted.
     Delete { id: Value },
     /// The conversations, perhaps only those of one directory, are listed from this one on.

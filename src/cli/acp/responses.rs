@@ -79,11 +79,11 @@ impl Editor<'_> {
                 editor.follow(&session, Position::deserialize(&position).ok());
                 Ok(editor.on_opened(&session))
             }),
-            Purpose::Option { id, session, is_mode } => self.answer(&id.clone(), outcome, |editor, _| {
-                let purpose = Purpose::OptionSet { id, session: session.clone(), is_mode };
+            Purpose::SetOption { id, session, is_mode } => self.answer(&id.clone(), outcome, |editor, _| {
+                let purpose = Purpose::ReadOptions { id, session: session.clone(), is_mode };
                 editor.send(&Request::show(&session), purpose).map(|_| None)
             }),
-            Purpose::OptionSet { id, session, is_mode } => self.answer(&id, outcome, |editor, agent| {
+            Purpose::ReadOptions { id, session, is_mode } => self.answer(&id, outcome, |editor, agent| {
                 let known = editor.sessions.get_mut(&session).ok_or_else(|| Fault::params("the session was closed"))?;
                 known.options = known.options.refreshed(&agent);
                 let options = known.options.to_json();

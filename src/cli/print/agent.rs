@@ -15,6 +15,11 @@ use crate::domain::wire::{NewAgent, Request};
 
 pub struct RunAgent {
     pub id: String,
+    /// As `provider/model`.
+    pub model: String,
+    pub directory: String,
+    /// The name of its policy.
+    pub policy: String,
     /// It was made for this run or another one, and is archived when the run ends.
     pub is_print_run: bool,
     /// The policy that the command line names.
@@ -35,13 +40,14 @@ pub fn choose(
     }
     let new = connect::agent_for_run(host, arguments, env, config);
     let approval = new.choices.approval.clone();
-    let agent = select(host, &choice, new)?;
+    let mut agent = select(host, &choice, new)?;
     let id = agent["id"].as_str().unwrap_or_default().to_owned();
     // A server may have models that are not configured here.
     let model =
         arguments.model.as_ref().map(|typed| if host.is_local() { config.endpoint.full_name() } else { typed.clone() });
     if let Some(model) = model.filter(|_| choice != AgentChoice::New) {
         host.request(&Request::run_at(&id, ["model", &model]))?;
+        agent = host.request(&Request::show(&id))?;
     }
     if arguments.dangerously_allow_everything {
         host.lift_restrictions(&id)?;
@@ -56,7 +62,9 @@ pub fn choose(
     }
     let set = schema.map(|schema| Request::Schema { agent: id.clone(), schema: schema.value.clone() });
     let has_schema = set.map(|request| host.request(&request)).transpose()? == Some(Value::Bool(true));
-    Ok(RunAgent { id, is_print_run: agent["print_run"] == true, approval, has_schema })
+    let text_of = |name: &str| agent[name].as_str().unwrap_or_default().to_owned();
+    let (model, directory, policy) = (text_of("model"), text_of("directory"), text_of("policy"));
+    Ok(RunAgent { id, model, directory, policy, is_print_run: agent["print_run"] == true, approval, has_schema })
 }
 
 fn select(host: &mut Host, choice: &AgentChoice, new: NewAgent) -> Result<Value> {

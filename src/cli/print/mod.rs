@@ -20,8 +20,8 @@
 //! writes one object at the end, in one line:
 //!
 //! ```json
-//! {"v":1,"type":"result","agent":"<id>","outcome":"completed","text":"...","usage":{"input":9,"cached":0,"written":0,
-//!  "output":5},"cost":120000,"error":null,"stop_reason":"stop","turns":1,"ms":830}
+//! {"v":1,"type":"result","agent":"<id>","model":"openai/gpt-5","outcome":"completed","text":"...",
+//!  "usage":{"input":9,"cached":0,"written":0,"output":5},"cost":120000,"error":null,"stop_reason":"stop","turns":1,"ms":830}
 //! ```
 //!
 //! | field | |
@@ -35,7 +35,7 @@
 //! | `ms` | milliseconds since the start of the program |
 //!
 //! `stream-json` writes the agent's chunks as lines ([`crate::domain::chunk`]), each in one write as it happens, and the
-//! same object as its last line.
+//! same object as its last line; its first line is of type `init`, with the agent, its model and its directory.
 //!
 //! `--input-format stream-json` reads one object per line: `{"type":"user","text":"..."}` is a turn, queued while the agent
 //! works; `{"type":"interrupt"}` interrupts the current turn. A bad line is skipped, with a note that gives its number. The
@@ -119,6 +119,7 @@ fn run_from(arguments: &Arguments, env: &ProcessEnvironment, started: Instant) -
     if agent.approval.as_deref() == Some(Policy::Ask.name()) {
         output.note(ASKS_NOBODY);
     }
+    output.begin(&agent);
     let turns = Turns::new(agent, arguments.max_turns, deadline);
     let run = Run { host, turns, output, lines, signals, deadline, keeps_background: pipe.is_some() };
     let (code, rest) = run.run(prompt.as_deref())?;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::agent::RunAgent;
 use super::schema::Schema;
 use super::summary::{Failure, Summary};
 use super::written::{REPLACED, Written};
@@ -11,7 +12,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::OutputFormat;
 use crate::cli::code;
 use crate::cli::stdio::streams::{Streams, WriteError};
-use crate::domain::chunk::{Chunk, StopReason};
+use crate::domain::chunk::{Chunk, StopReason, VERSION};
 
 const LIMIT: &str = ErrorKind::Limit.name();
 
@@ -41,6 +42,8 @@ pub struct PrintOutput {
     written: Written,
     pub summary: Summary,
     pub schema: Option<Schema>,
+    /// The model of the run, once that is known.
+    model: Option<String>,
     started: Instant,
 }
 
@@ -54,8 +57,22 @@ impl PrintOutput {
             written: Written::default(),
             summary: Summary::default(),
             schema: None,
+            model: None,
             started,
         })
+    }
+
+    /// Says which agent carries out the run.
+    pub fn begin(&mut self, agent: &RunAgent) {
+        let RunAgent { id, model, directory, policy, .. } = agent;
+        self.model = Some(model.clone());
+        if self.format == OutputFormat::StreamJson {
+            let begun = json!({
+                "v": VERSION, "type": "init", "agent": id, "model": model, "directory": directory, "approval": policy,
+                "version": env!("CARGO_PKG_VERSION"),
+            });
+            self.streams.line(begun.to_string());
+        }
     }
 
     /// Writes a chunk; `line` makes its line of JSON.
@@ -163,6 +180,7 @@ impl PrintOutput {
         };
         let mut result = self.summary.to_json();
         result["agent"] = agent.into();
+        result["model"] = self.model.as_deref().into();
         result["outcome"] = outcome.into();
         result["error"] = error;
         result["turns"] = requests.into();
@@ -183,7 +201,7 @@ impl PrintOutput {
 /// The result of a run that could not begin.
 pub fn not_begun(error: &Error, started: Instant) -> Value {
     let mut result = Summary::default().to_json();
-    result["agent"] = Value::Null;
+    (result["agent"], result["model"]) = (Value::Null, Value::Null);
     result["outcome"] = if error.kind == ErrorKind::Limit { "limit" } else { "failed" }.into();
     result["error"] = json!(Failure::from(error.clone()));
     result["turns"] = 0.into();

@@ -13,7 +13,7 @@ use crate::domain::message::Body;
 use crate::repl::core::drafts;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
-use crate::team::{LEAST_CACHED, Prefix, is_kept};
+use crate::team::{MIN_CACHED_BYTES, Prefix, is_still_cached};
 
 /// The most entries in the queue of one agent.
 const MOST_QUEUED: usize = 1_000;
@@ -125,25 +125,25 @@ pub(in crate::repl) fn retry_turn(core: &mut Core, origin: Origin, agent_id: Age
 /// Requests that have ended make room for others, and replies that have begun.
 pub(in crate::repl) fn settle_send_queue(core: &mut Core) {
     let Core { clock, roster, send_queue, .. } = core;
-    let replied_at = |agent| roster.get(agent)?.replied.as_ref().map(|(at, _)| *at);
+    let replied_at = |agent| roster.get(agent)?.last_reply_began.as_ref().map(|(at, _)| *at);
     send_queue.settle(clock.now(), replied_at, |agent| roster.get(agent).is_some_and(Agent::is_under_way));
 }
 
 /// What the first request of a fork has in common with those of its siblings, if it is worth a place in the cache of the
 /// provider and is not there already.
 pub(in crate::repl) fn shared_prefix(core: &Core, id: AgentId) -> Option<Prefix> {
-    let agent = core.roster.get(id).filter(|agent| agent.identity.has_parent() && agent.replied.is_none())?;
+    let agent = core.roster.get(id).filter(|agent| agent.identity.has_parent() && agent.last_reply_began.is_none())?;
     let (parent, endpoint) = (agent.identity.parent?, &agent.inputs.endpoint);
     let conversation = agent.inputs.history.as_ref()?.conversation();
-    let inherited = conversation.partition_point(|message| message.id <= agent.identity.fork_point);
-    let (inherited, own) = conversation.split_at(inherited);
+    let (inherited, own): (Vec<_>, Vec<_>) =
+        conversation.into_iter().partition(|message| message.id <= agent.identity.fork_point);
     let is_first = !own.iter().any(|message| matches!(message.body, Body::Assistant(_)));
-    if !is_first || endpoint.kind == "echo" || total_length(inherited) < LEAST_CACHED {
+    if !is_first || endpoint.kind == "echo" || total_length(&inherited) < MIN_CACHED_BYTES {
         return None;
     }
     let prefix = Prefix { parent, model: endpoint.full_name(), instructions: hash_of_instructions(agent) };
     let has_it_cached = |parent: &Agent| {
-        let last = parent.replied.as_ref().filter(|(at, _)| is_kept(*at, core.clock.now()));
+        let last = parent.last_reply_began.as_ref().filter(|(at, _)| is_still_cached(*at, core.clock.now()));
         last.is_some_and(|(_, asked)| asked.full_name() == prefix.model)
             && hash_of_instructions(parent) == prefix.instructions
     };

@@ -27,7 +27,7 @@ use crate::repl::core::log::load_before;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 use crate::store::{Forked, NewAgent, Store};
-use crate::team::{AgentFactory, LEAST_CACHED, Resolution, ResolvedEnvironment, SET};
+use crate::team::{AgentFactory, MIN_CACHED_BYTES, Resolution, ResolvedEnvironment, SET};
 
 /// What a child inherits of its parent's own messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -262,8 +262,8 @@ fn give_settings(child: &mut Agent, spec: &mut Spawn, has_own_instructions: bool
     }
     child.inputs.has_tools = spec.has_tools;
     if let Some(resolved) = spec.environment.take() {
-        let keeps_prompt = !has_own_instructions && spec.system.is_none() && keeps_prompt(child, &resolved);
-        if !keeps_prompt {
+        let may_keep_prompt = !has_own_instructions && spec.system.is_none();
+        if !(may_keep_prompt && try_to_keep_prompt(child, &resolved)) {
             child.inputs.move_to(resolved.environment, resolved.system, has_own_instructions);
         }
     }
@@ -273,10 +273,10 @@ fn give_settings(child: &mut Agent, spec: &mut Spawn, has_own_instructions: bool
 }
 
 /// Moves a child that has a long conversation of its parent, if it can keep the system prompt. Returns whether it did.
-fn keeps_prompt(child: &mut Agent, resolved: &ResolvedEnvironment) -> bool {
+fn try_to_keep_prompt(child: &mut Agent, resolved: &ResolvedEnvironment) -> bool {
     let inherited = child.inputs.history.as_ref().map(History::conversation).unwrap_or_default();
-    let (is_long, after) = (total_length(&inherited) >= LEAST_CACHED, child.identity.fork_point);
-    is_long && child.inputs.move_with_prompt(&resolved.environment, &resolved.system, after)
+    let (is_long, after) = (total_length(&inherited) >= MIN_CACHED_BYTES, child.identity.fork_point);
+    is_long && child.inputs.move_keeping_prompt(&resolved.environment, &resolved.system, after)
 }
 
 /// Stores a child with its inheritance, and with its first message if there is a prompt.
