@@ -29,7 +29,7 @@ use crate::domain::attachment::Files;
 use crate::domain::called::{label, name_and_title};
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::{Config, RetryPolicy};
-use crate::domain::context_use::ContextUse;
+use crate::domain::context_use::{ContextUse, changes_context};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::{AgentOutcome, Origin, TurnEnd};
 use crate::domain::history::{History, OpenTurn};
@@ -137,7 +137,9 @@ impl RequestInputs {
             && self.environment.skill_prompt() == environment.skill_prompt()
             && self.environment.definition_prompt() == environment.definition_prompt()
             && self.environment.declarations() == environment.declarations();
-        if is_same {
+        if is_same && old == new {
+            self.environment = environment.clone();
+        } else if is_same {
             let text = format!("You work in {new} from here on, and no longer in {old}.");
             self.directory_note = Some(Rc::new(Message { id: after, body: Body::System(text), created_at: 0 }));
             self.environment = environment.clone();
@@ -566,6 +568,10 @@ impl Agent {
         }
         if self.can_retry() && messages.iter().any(|message| message.body.undoes_turn()) {
             self.last_end = None;
+        }
+        if messages.iter().any(|message| changes_context(&message.body)) {
+            // The provider has another conversation in its cache.
+            self.last_reply_began = None;
         }
         self.view.note_todo(&messages);
         self.count_added(&messages);

@@ -230,7 +230,11 @@ pub enum Command {
     /// Run the agents in a server that outlives the terminal
     Serve(Serve),
     /// Serve an editor over the Agent Client Protocol on standard input and output; see polylogue help editors
-    Acp,
+    Acp {
+        /// What a client runs in a terminal to sign in: it appends this to the command of the agent.
+        #[arg(value_parser = ["setup"], hide = true)]
+        step: Option<String>,
+    },
     /// Attach this terminal to the server
     Attach {
         /// Agent to show [default: the one shown last]
@@ -591,7 +595,7 @@ impl Arguments {
     pub fn only_reads(&self) -> bool {
         let runs_agents = matches!(
             self.command,
-            None | Some(Command::Acp | Command::Serve(_) | Command::Compare(_) | Command::MultiAgent(_))
+            None | Some(Command::Acp { .. } | Command::Serve(_) | Command::Compare(_) | Command::MultiAgent(_))
         );
         self.read_only || !runs_agents
     }

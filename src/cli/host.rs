@@ -238,6 +238,13 @@ impl Host {
         (roster.busy().iter().filter(is_other).count(), roster.iter().map(Agent::background_commands).sum())
     }
 
+    /// Whether no agent of this process works or asks, and no command runs in the background.
+    pub fn is_at_rest(&self) -> bool {
+        let Self::Local { repl, .. } = self else { return true };
+        let roster = repl.roster();
+        roster.busy().is_empty() && roster.iter().all(|agent| agent.background_commands() == 0)
+    }
+
     /// Interrupts all agents of this process, and waits no longer than this until they are at rest. Returns what was lost, in
     /// words.
     pub fn interrupt_all(&mut self, limit: Duration) -> Result<Option<String>> {

@@ -135,7 +135,7 @@ fn run(arguments: &Arguments) -> Result<u8> {
     check_permissions(arguments)?;
     let passed = |is_passed: bool| if is_passed { code::DONE } else { code::FAILED };
     match &arguments.command {
-        Some(Command::Setup) => {
+        Some(Command::Setup | Command::Acp { step: Some(_) }) => {
             let arguments = Arguments { command: None, sets_up: true, ..arguments.clone() };
             chat_or_attach(&arguments, &env)
         }
@@ -145,7 +145,7 @@ fn run(arguments: &Arguments) -> Result<u8> {
         Some(Command::Help { topic }) => topics::help(topic).map(|text| printed(&text)),
         Some(Command::Man) => Ok(printed(&man::page())),
         Some(Command::Completions { shell }) => Ok(printed(&completions::script(*shell)?)),
-        Some(Command::Acp) => acp::run(arguments, &env),
+        Some(Command::Acp { step: None }) => acp::run(arguments, &env),
         Some(Command::Trace(TraceCommand::Show(options))) => trace::show(options).map(passed),
         Some(Command::Replay(options)) => replay::run(options).map(passed),
         Some(Command::Serve(serve)) => serve::run(arguments, serve, &env),
@@ -242,9 +242,9 @@ fn check_misspelt(arguments: &Arguments) -> Result<()> {
 fn check_permissions(arguments: &Arguments) -> Result<()> {
     let is_used = match &arguments.command {
         None
-        | Some(Command::Acp | Command::Serve(_) | Command::Config(_) | Command::Doctor { .. } | Command::Compare(_)) => {
-            true
-        }
+        | Some(
+            Command::Acp { .. } | Command::Serve(_) | Command::Config(_) | Command::Doctor { .. } | Command::Compare(_),
+        ) => true,
         Some(Command::MultiAgent(command)) => {
             matches!(command, MultiAgentCommand::Run(_) | MultiAgentCommand::RunWorkflow(_))
         }

@@ -316,11 +316,14 @@ END;
 /// Rejects the database of another program before anything in it is changed.
 pub(super) fn require_ours(conn: &Connection) -> Result<()> {
     let id: i32 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    let is_empty = !conn.prepare("SELECT 1 FROM sqlite_schema")?.exists([])?;
-    if id == APPLICATION_ID || (id == 0 && is_empty) {
+    if id == APPLICATION_ID || (id == 0 && is_empty(conn)?) {
         return Ok(());
     }
     Err(store_error("polylogue.db belongs to another program: move it away or choose another directory"))
+}
+
+fn is_empty(conn: &Connection) -> Result<bool> {
+    Ok(!conn.prepare("SELECT 1 FROM sqlite_schema")?.exists([])?)
 }
 
 /// Rejects every other version: when nothing may be written, an older one cannot be migrated.
@@ -336,7 +339,8 @@ pub(super) fn require_current(conn: &Connection) -> Result<()> {
 /// Copies the new database into an empty one, or runs the missing steps in one transaction.
 pub(super) fn migrate(conn: &mut Connection) -> Result<()> {
     match version(conn)? {
-        0 => copy_new(conn),
+        // A version of 0 with tables is a mistake, at which the first step fails.
+        0 if is_empty(conn)? => copy_new(conn),
         found => run_steps(conn, &STEPS, found),
     }
 }
@@ -424,6 +428,18 @@ mod tests {
             assert_eq!(all(&new, sql), all(&migrated, sql), "UPDATE_FIXTURES=1 writes new.db anew");
         }
         assert_eq!(versions(&new).unwrap(), versions(&migrated).unwrap());
+    }
+
+    #[test]
+    fn a_filled_database_without_a_version_is_not_replaced() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        migrate(&mut conn).unwrap();
+        conn.execute_batch("INSERT INTO meta (key, value) VALUES ('a', 'kept'); PRAGMA user_version = 0").unwrap();
+        assert!(require_ours(&conn).is_ok() && migrate(&mut conn).is_err());
+        assert_eq!(
+            conn.query_row("SELECT value FROM meta WHERE key = 'a'", [], |row| row.get(0)),
+            Ok("kept".to_owned())
+        );
     }
 
     #[test]

@@ -63,15 +63,18 @@ impl SendQueue {
     /// Adds an agent that has waited since this moment. An agent that is in this queue already keeps its rank. `prefix`: what
     /// its request has in common with those of other forks.
     pub fn join(&mut self, agent_id: AgentId, provider: &str, since: Moment, prefix: Option<Prefix>) {
-        if self.provider_of(agent_id) == Some(provider) {
-            return;
+        if self.provider_of(agent_id) != Some(provider) {
+            self.leave(agent_id);
+            self.joined += 1;
+            let rank = Rank { since, number: self.joined, agent_id };
+            self.providers.entry(provider.to_owned()).or_default().insert(rank);
+            self.ranks.insert(agent_id, (provider.to_owned(), rank));
         }
-        self.leave(agent_id);
-        self.joined += 1;
-        let rank = Rank { since, number: self.joined, agent_id };
-        self.providers.entry(provider.to_owned()).or_default().insert(rank);
-        self.ranks.insert(agent_id, (provider.to_owned(), rank));
-        self.prefixes.extend(prefix.map(|prefix| (agent_id, prefix)));
+        // Its model may be another one now.
+        match prefix {
+            Some(prefix) => self.prefixes.insert(agent_id, prefix),
+            None => self.prefixes.remove(&agent_id),
+        };
     }
 
     pub fn leave(&mut self, agent_id: AgentId) {

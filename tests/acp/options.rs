@@ -93,7 +93,16 @@ fn a_deleted_conversation_is_gone() {
     let listed = editor.call("session/list", json!({}));
     let listed: Vec<_> = listed["sessions"].as_array().expect("sessions").iter().map(|row| &row["sessionId"]).collect();
     assert_eq!(listed, [&kept]);
-    assert_eq!(editor.refused("session/delete", json!({"sessionId": deleted})).0, -32602);
+    // Nor is it an error to delete what is gone, or what another name of the conversation says.
+    for unknown in [&*deleted, "1", "nothing"] {
+        editor.call("session/delete", json!({"sessionId": unknown}));
+    }
+    let id = editor.prompt(&kept, "%tool bash {\"command\":\"trap '' TERM; sleep 30\"}\n%next\nDone.");
+    let question = editor.question();
+    editor.answer(&question, "allow_once");
+    editor.until("it runs", |message| message["params"]["update"]["status"] == "in_progress");
+    editor.call("session/delete", json!({"sessionId": kept}));
+    assert!(id > 0 && editor.call("session/list", json!({}))["sessions"] == json!([]));
 }
 
 #[test]
@@ -112,6 +121,12 @@ fn without_a_model_an_editor_is_told_how_to_get_one_and_goes_on_with_it() {
         let (code, message) = editor.refused(method, new.clone());
         assert!(code == -32000 && message.contains("ANTHROPIC_API_KEY"), "{code} {message}");
     }
+    // What others do in this loop goes on meanwhile.
+    let listed = editor.ask("session/list", json!({}));
+    let refused = editor.ask("session/new", new.clone());
+    let answers = editor.until_response(refused);
+    let answers = if answers.iter().any(|one| one["id"] == listed) { answers } else { editor.until_response(listed) };
+    assert!(answers.iter().any(|one| one["id"] == listed && one.get("error").is_none()), "{answers:?}");
     let provider = format!("[providers.anthropic]\napi_key_command = \"echo secret\"\nbase_url = \"{}\"\n", peer.url());
     write(&home, ".config/polylogue/config.toml", &provider);
     editor.call("authenticate", json!({"methodId": "configuration"}));

@@ -128,10 +128,9 @@ fn a_fork_in_a_worktree_has_the_instructions_of_its_parent_and_is_told_where_it_
     let (instructions, asked) = (instructions_in(&body), texts_in(&body));
     assert!(instructions.contains("/repo."), "{instructions}");
     app.advance(LONG_AGO);
-    for name in ["one", "two"] {
-        app.enter(&format!("/fork --worktree --stay --name {name} do {name}"));
-    }
+    app.enter("/fork --worktree --stay --name one do one");
     let first = app.accept(&peer);
+    app.enter("/fork --worktree --stay --name two do two");
     let texts = texts_in(&first.request().body);
     assert_eq!(instructions_in(&first.request().body), instructions);
     assert_eq!(texts[..2], [asked[0].as_str(), "fine"]);

@@ -244,7 +244,7 @@ impl Agent {
         let Progress::Objected(spec, objected) = &call.progress else { return };
         let Run::InEventLoop(request) = spec.run else { return };
         let request = Effect::ToolRequest(id.to_owned(), request(&objected.0.arguments));
-        call.progress = Progress::ByLoop(None);
+        (call.progress, call.asked_at) = (Progress::ByLoop(None), context.now);
         self.enter(State::ExecutingTool, context);
         context.outbox.push(self.id(), request);
         self.emit(&Chunk::Note("the limit was changed: the question about it is closed".into()));

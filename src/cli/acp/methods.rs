@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::content::Content;
 use super::editor::Editor;
 use super::options;
-use super::purpose::Purpose;
-use super::rpc::{AUTH_REQUIRED, Fault, INVALID_REQUEST, UNKNOWN_METHOD};
+use super::purpose::{Deletion, Purpose};
+use super::rpc::{AUTH_REQUIRED, Fault, INVALID_PARAMS, INVALID_REQUEST, UNKNOWN_METHOD};
 use super::servers;
 use super::session::{Prompt, Session, text_of};
 use crate::base::error::Result;
@@ -20,6 +20,9 @@ use crate::domain::chunk::Position;
 use crate::domain::custom::CustomCommand;
 use crate::domain::mcp::ClientServer;
 use crate::domain::wire::{Followed, NewAgent, Request};
+
+/// How many seconds the tools of a cancelled prompt may take to end.
+const LONGEST_END: f64 = 20.0;
 
 /// The version of the protocol.
 const VERSION: u64 = 1;
@@ -139,7 +142,29 @@ impl Editor<'_> {
             known.is_unused = false;
         }
         self.close_session(session).map_err(Fault::from)?;
-        self.send(&Request::run(["delete", session]), Purpose::Delete { id: id.clone() }).map(|_| None)
+        let (id, session) = (id.clone(), session.to_owned());
+        self.send(&Request::show(&session), Purpose::Delete { id, session, step: Deletion::Finding }).map(|_| None)
+    }
+
+    /// The next step of a deletion. That there is no such conversation is a success.
+    pub(super) fn on_deletion(
+        &mut self,
+        id: &Value,
+        (session, step): (String, Deletion),
+        outcome: std::result::Result<Value, Fault>,
+    ) -> Answer {
+        let next = |step| Purpose::Delete { id: id.clone(), session: session.clone(), step };
+        match (step, outcome) {
+            (Deletion::Finding, Ok(agent)) if text_of(&agent, "id") == session => {
+                let idle = Followed::Idle { agent: session.clone(), seconds: Some(LONGEST_END) };
+                self.send(&Request::Follow(idle), next(Deletion::AwaitingRest)).map(|_| None)
+            }
+            (Deletion::AwaitingRest, _) => {
+                self.send(&Request::run(["delete", &session]), next(Deletion::Deleting)).map(|_| None)
+            }
+            (_, Err(fault)) if fault.code != INVALID_PARAMS || step == Deletion::Deleting => Err(fault),
+            _ => Ok(Some(json!({}))),
+        }
     }
 
     /// The ways to get a model that can be used. A client that runs programs in a terminal can run the set-up itself.
@@ -157,11 +182,16 @@ impl Editor<'_> {
 
     /// Reads the configuration again if no model could be used; an error if that is still so.
     fn require_model(&mut self) -> std::result::Result<(), Fault> {
-        // Others may use this loop.
-        if self.missing_model.is_some() && self.sessions.is_empty() && self.host.work_besides("") == (0, 0) {
+        if self.missing_model.is_none() {
+            return Ok(());
+        }
+        // Other terminals and scripts may use this loop, and other requests be under way in it.
+        let is_unused = self.host.is_at_rest() && self.links.all().iter().all(|(_, purpose)| purpose.is_lasting());
+        if self.sessions.is_empty() && is_unused {
             self.reload_configuration()?;
         }
-        self.missing_model.as_ref().map_or(Ok(()), |why| Err(Fault::new(AUTH_REQUIRED, why)))
+        let close = if self.sessions.is_empty() { "" } else { "; close the open conversations first" };
+        self.missing_model.as_ref().map_or(Ok(()), |why| Err(Fault::new(AUTH_REQUIRED, format!("{why}{close}"))))
     }
 
     fn prompt(&mut self, id: &Value, params: &Value) -> Answer {

@@ -30,7 +30,7 @@ pub enum Purpose {
     /// An option was set, and the agent is asked what it has now.
     ReadOptions { id: Value, session: String, is_mode: bool },
     /// A conversation is deleted.
-    Delete { id: Value },
+    Delete { id: Value, session: String, step: Deletion },
     /// The conversations, perhaps only those of one directory, are listed from this one on.
     List { id: Value, directory: Option<PathBuf>, start: usize },
     /// The open questions of all agents.
@@ -39,6 +39,14 @@ pub enum Purpose {
     Answer { question: String },
     /// The response is not awaited.
     Aside,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deletion {
+    Finding,
+    /// What was running in it ends.
+    AwaitingRest,
+    Deleting,
 }
 
 impl Purpose {

@@ -89,7 +89,10 @@ impl Editor<'_> {
                 let options = known.options.to_json();
                 Ok(Some(if is_mode { json!({}) } else { json!({ "configOptions": options }) }))
             }),
-            Purpose::Delete { id } => self.answer(&id, outcome, |_, _| Ok(Some(json!({})))),
+            Purpose::Delete { id, session, step } => {
+                let answered = self.on_deletion(&id, (session, step), outcome);
+                self.answer(&id, answered.map(Value::from), |_, answer| Ok(Some(answer).filter(|it| !it.is_null())));
+            }
             Purpose::List { id, directory, start } => self.answer(&id, outcome, |_, mut response| {
                 let mut conversations = response["data"].take();
                 if let (Some(directory), Some(all)) = (directory, conversations.as_array_mut()) {
