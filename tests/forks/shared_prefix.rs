@@ -30,10 +30,11 @@ fn fork(app: &mut Harness, prompts: &[&str]) {
     }
 }
 
-/// The requests that have arrived, by their prompts.
-fn arrived(app: &mut Harness, peer: &Peer) -> Vec<(String, Exchange)> {
+/// This many requests, which arrive now, by their prompts; no other does.
+fn arrived(app: &mut Harness, peer: &Peer, count: usize) -> Vec<(String, Exchange)> {
+    let mut arrived: Vec<_> = (0..count).map(|_| app.accept(peer)).map(|one| (origin(&one), one)).collect();
     turn_a_while(app);
-    let mut arrived: Vec<_> = std::iter::from_fn(|| peer.try_accept()).map(|one| (origin(&one), one)).collect();
+    assert!(peer.try_accept().is_none());
     arrived.sort_by(|(one, _), (other, _)| one.cmp(other));
     arrived
 }
@@ -48,23 +49,21 @@ fn the_others_wait_until_the_first_is_answered() {
     let mut app = parent(&peer, 8_000, LONG_AGO);
     fork(&mut app, &["one", "two", "three"]);
     let first = app.accept(&peer);
-    assert_eq!((origin(&first).as_str(), prompts(&arrived(&mut app, &peer)).len()), ("one", 0));
+    assert_eq!((origin(&first).as_str(), arrived(&mut app, &peer, 0).len()), ("one", 0));
     assert!(is_in_send_queue(&app, 2) && is_in_send_queue(&app, 3));
     app.switch(2);
     assert_shows(&mut app, "waiting until another fork is answered");
     // An agent with another conversation does not wait for them.
     app.say(0, "mine");
-    assert_eq!(prompts(&arrived(&mut app, &peer)), ["mine"]);
+    assert_eq!(prompts(&arrived(&mut app, &peer, 1)), ["mine"]);
     first.stream();
-    assert!(
-        arrived(&mut app, &peer).is_empty(),
-        "the head alone does not say that the model has read the conversation"
-    );
+    // The head alone does not say that the model has read the conversation.
+    arrived(&mut app, &peer, 0);
     first.text("I see");
-    assert_eq!(prompts(&arrived(&mut app, &peer)), ["three", "two"]);
+    assert_eq!(prompts(&arrived(&mut app, &peer, 2)), ["three", "two"]);
     // The conversation is in the cache now.
     fork(&mut app, &["four"]);
-    assert_eq!(prompts(&arrived(&mut app, &peer)), ["four"]);
+    assert_eq!(prompts(&arrived(&mut app, &peer, 1)), ["four"]);
 }
 
 #[test]
@@ -73,7 +72,7 @@ fn nobody_waits_for_a_conversation_that_is_short_or_in_the_cache_already() {
         let peer = Peer::start();
         let mut app = parent(&peer, bytes, age);
         fork(&mut app, &["one", "two", "three"]);
-        assert_eq!(prompts(&arrived(&mut app, &peer)), ["one", "three", "two"], "{bytes} bytes");
+        assert_eq!(prompts(&arrived(&mut app, &peer, 3)), ["one", "three", "two"], "{bytes} bytes");
     }
 }
 
@@ -85,10 +84,10 @@ fn a_first_that_fails_or_ends_makes_way_for_the_next() {
     app.accept(&peer).answer(400, "application/json", "{\"error\":{\"message\":\"no\"}}");
     app.turn_until("the first has failed", |app| app.state(1) == State::Idle);
     let second = app.accept(&peer);
-    assert_eq!((origin(&second).as_str(), arrived(&mut app, &peer).len()), ("two", 0));
+    assert_eq!((origin(&second).as_str(), arrived(&mut app, &peer, 0).len()), ("two", 0));
     let killed = app.id(2);
     app.ask(0, Change::Kill { agent_id: killed, cascade: false });
-    assert_eq!(prompts(&arrived(&mut app, &peer)), ["three"]);
+    assert_eq!(prompts(&arrived(&mut app, &peer, 1)), ["three"]);
 }
 
 #[test]
@@ -97,11 +96,11 @@ fn a_first_without_an_answer_delays_the_others_for_twenty_seconds() {
     let mut app = parent(&peer, 8_000, LONG_AGO);
     fork(&mut app, &["one", "two", "three"]);
     let _silent = app.accept(&peer);
-    assert!(arrived(&mut app, &peer).is_empty());
+    arrived(&mut app, &peer, 0);
     let timeout = app.timeout();
     assert_eq!((timeout.after, timeout.why), (Some(Duration::from_secs(20)), WakeReason::Pause));
     app.advance(Duration::from_secs(20));
-    assert_eq!(prompts(&arrived(&mut app, &peer)), ["three", "two"]);
+    assert_eq!(prompts(&arrived(&mut app, &peer, 2)), ["three", "two"]);
 }
 
 #[test]
@@ -110,7 +109,8 @@ fn a_reply_that_comes_in_one_piece_lets_the_others_go() {
     let mut app = parent(&peer, 8_000, LONG_AGO);
     fork(&mut app, &["one", "two"]);
     answer(&app.accept(&peer));
-    assert_eq!(prompts(&arrived(&mut app, &peer)), ["two"]);
+    assert_eq!(prompts(&arrived(&mut app, &peer, 1)), ["two"]);
+    app.turn_until("the first is idle", |app| app.state(1) == State::Idle);
     assert_eq!(app.replies(1), ["fine", "fine"], "of the parent and its own");
 }
 
@@ -140,7 +140,8 @@ fn a_fork_in_a_worktree_has_the_instructions_of_its_parent_and_is_told_where_it_
         "{texts:?}"
     );
     app.turn_until("the other child", |app| app.repl.roster().len() == 4);
-    assert!(arrived(&mut app, &peer).is_empty(), "it waits for what it has in common with the first");
+    // It waits for what it has in common with the first.
+    arrived(&mut app, &peer, 0);
     answer(&first);
     let second = app.accept(&peer);
     let shared =
