@@ -137,11 +137,11 @@ impl RequestInputs {
             && self.environment.skill_prompt() == environment.skill_prompt()
             && self.environment.definition_prompt() == environment.definition_prompt()
             && self.environment.declarations() == environment.declarations();
-        if is_same && old == new {
-            self.environment = environment.clone();
-        } else if is_same {
-            let text = format!("You work in {new} from here on, and no longer in {old}.");
-            self.directory_note = Some(Rc::new(Message { id: after, body: Body::System(text), created_at: 0 }));
+        if is_same {
+            self.directory_note = (old != new).then(|| {
+                let text = format!("You work in {new} from here on, and no longer in {old}.");
+                Rc::new(Message { id: after, body: Body::System(text), created_at: 0 })
+            });
             self.environment = environment.clone();
         }
         is_same

@@ -85,6 +85,13 @@ struct Call {
     hooked: Hooked,
 }
 
+impl Call {
+    /// The loop is asked to carry it out.
+    fn give_to_loop(&mut self, now: Moment) {
+        (self.progress, self.asked_at) = (Progress::ByLoop(None), now);
+    }
+}
+
 enum Progress {
     Waiting(&'static ToolSpec, Box<Prepared>, Permission),
     /// Hooks look at it before it is asked about or started.
@@ -461,7 +468,7 @@ impl Agent {
         if let Run::InEventLoop(request) = spec.run {
             let request = request(&prepared.arguments);
             context.outbox.push(self.identity.id, Effect::ToolRequest(call.call.id.clone(), request));
-            (call.progress, call.asked_at) = (Progress::ByLoop(None), context.now);
+            call.give_to_loop(context.now);
             return;
         }
         if spec.declaration.name == "bash"

@@ -16,12 +16,6 @@ use crate::domain::places::{GIT_MARKS, PROTECTED};
 /// A tree of some hundred thousand files takes no longer, if it was read before. This is time of the processor: on a busy
 /// machine no less is protected.
 pub const TIME_LIMIT: Duration = Duration::from_millis(500);
-
-/// What is said of a partial search.
-pub fn partial_search_warning() -> String {
-    let why = "the workspace was not searched whole: it is too large, or the machine too busy";
-    format!("{why} (it may take {TIME_LIMIT:?})")
-}
 /// How many times longer a search may take by the clock, where the machine is busy or the disk slow.
 const MAX_DELAY: u32 = 4;
 /// How many directories of one place are remembered.
@@ -33,6 +27,12 @@ const CLOCK_TICK: Duration = Duration::from_millis(100);
 const GIT: &str = ".git";
 /// How many entries below one directory are visited when no time is measured.
 const MAX_ENTRIES: usize = 20_000;
+
+/// What is said of a partial search.
+pub fn partial_search_warning() -> String {
+    let why = "the workspace was not searched whole: it is too large, or the machine too busy";
+    format!("{why} (it may take {TIME_LIMIT:?})")
+}
 
 /// What was found in some trees.
 #[derive(Debug, Clone, Default)]

@@ -219,7 +219,7 @@ impl Agent {
         match (decision, spec.run) {
             (Ok(()), Run::InEventLoop(request)) => {
                 let request = request(&prepared.arguments);
-                (call.progress, call.asked_at) = (Progress::ByLoop(None), context.now);
+                call.give_to_loop(context.now);
                 context.outbox.push(self.identity.id, effect);
                 context.outbox.push(self.identity.id, Effect::ToolRequest(id, request));
             }
@@ -244,7 +244,7 @@ impl Agent {
         let Progress::Objected(spec, objected) = &call.progress else { return };
         let Run::InEventLoop(request) = spec.run else { return };
         let request = Effect::ToolRequest(id.to_owned(), request(&objected.0.arguments));
-        (call.progress, call.asked_at) = (Progress::ByLoop(None), context.now);
+        call.give_to_loop(context.now);
         self.enter(State::ExecutingTool, context);
         context.outbox.push(self.id(), request);
         self.emit(&Chunk::Note("the limit was changed: the question about it is closed".into()));

@@ -272,7 +272,8 @@ fn give_settings(child: &mut Agent, spec: &mut Spawn, has_own_instructions: bool
     }
 }
 
-/// Moves a child that has a long conversation of its parent, if it can keep the system prompt. Returns whether it did.
+/// Moves a child that has a long conversation of its parent, if it can keep the system prompt. Returns whether it did. Only this
+/// reads the history, once for a child in another environment.
 fn try_to_keep_prompt(child: &mut Agent, resolved: &ResolvedEnvironment) -> bool {
     let inherited = child.inputs.history.as_ref().map(History::conversation).unwrap_or_default();
     let (is_long, after) = (total_length(&inherited) >= MIN_CACHED_BYTES, child.identity.fork_point);
