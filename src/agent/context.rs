@@ -2,7 +2,6 @@
 //! store or a terminal.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,6 +10,7 @@ use crate::agent::State;
 use crate::base::clock::Moment;
 use crate::base::error::Error;
 use crate::base::id::AgentId;
+use crate::base::job::Wake;
 use crate::domain::config::Settings;
 use crate::domain::file_change::FileStep;
 use crate::domain::flow::{AgentOutcome, ToolRequest};
@@ -19,9 +19,6 @@ use crate::domain::rule::Grant;
 use crate::domain::stream::{Piece, StreamEvent, Usage};
 use crate::domain::tool::{ToolCall, ToolResult};
 use crate::net::Network;
-
-/// Wakes the event loop from any thread.
-pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
 pub struct Context<'a> {
     /// The time at which this turn of the loop began.

@@ -47,7 +47,7 @@ use crate::store::{QueueId, QueuedRow, typed_line};
 use crate::tools::file_versions::KnownFiles;
 use crate::tools::{Environment, Running};
 use background::Background;
-pub use context::{Context, Effect, Outbox, RecordedEvent, TracedEvent, UNFINISHED, Wake};
+pub use context::{Context, Effect, Outbox, RecordedEvent, TracedEvent, UNFINISHED};
 use exchange::Exchange;
 pub use exchange::{LimitsSeen, Wait};
 use fallback::Fallback;

@@ -80,6 +80,9 @@ struct Slot<T> {
     job: Job,
 }
 
+/// Wakes the event loop from any thread.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
 /// The value of some work, or why it failed.
 pub type Outcome<T> = std::result::Result<T, String>;
 
@@ -92,11 +95,7 @@ pub struct JobThread<T> {
 
 impl<T: Send + 'static> JobThread<T> {
     /// Starts the work. `wake` is called on its thread once it is complete.
-    pub fn spawn(
-        name: String,
-        work: impl FnOnce(&Job) -> Outcome<T> + Send + 'static,
-        wake: Arc<dyn Fn() + Send + Sync>,
-    ) -> Result<Self> {
+    pub fn spawn(name: String, work: impl FnOnce(&Job) -> Outcome<T> + Send + 'static, wake: Wake) -> Result<Self> {
         let slot = Arc::new(Slot { complete: AtomicBool::new(false), outcome: Mutex::new(None), job: Job::new()? });
         let thread_slot = Arc::clone(&slot);
         let run = move || {

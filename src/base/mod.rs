@@ -9,6 +9,8 @@ pub mod file;
 pub mod fuzzy;
 pub mod id;
 pub mod job;
+pub mod json_rpc;
+pub mod lines;
 pub mod process;
 pub mod project;
 pub mod ring;

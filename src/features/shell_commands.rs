@@ -12,10 +12,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::agent::Wake;
 use crate::base::error::{Error, Result, system_message};
 use crate::base::id::AgentId;
-use crate::base::job::{Job, JobThread, Outcome};
+use crate::base::job::{Job, JobThread, Outcome, Wake};
 use crate::domain::change::Change;
 use crate::domain::flow::Origin;
 use crate::domain::message::Body;

@@ -14,12 +14,10 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::base::job::Wake;
 #[cfg(feature = "syntax-colors")]
 use crate::base::job::start_thread;
 use crate::domain::frame::Color;
-
-/// Called by the thread when there are results.
-pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// Lines of a block, without their ends.
 #[derive(Debug)]

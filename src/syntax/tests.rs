@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use super::{Colored, Highlighter, Job, Outcome, Wake};
+use super::{Colored, Highlighter, Job, Outcome};
+use crate::base::job::Wake;
 use crate::domain::frame::Color;
 
 fn wake() -> (Wake, Receiver<()>) {

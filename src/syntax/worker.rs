@@ -9,7 +9,8 @@ use two_face::re_exports::syntect::parsing::{
     BasicScopeStackOp, ParseState, Scope, ScopeStack, SyntaxReference, SyntaxSet,
 };
 
-use super::{Colored, Exchange, Job, Outcome, Shared, Wake};
+use super::{Colored, Exchange, Job, Outcome, Shared};
+use crate::base::job::Wake;
 use crate::domain::frame::Color;
 
 /// The blocks whose state is kept.

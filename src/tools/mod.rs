@@ -31,6 +31,7 @@ pub mod hooks;
 mod judge;
 pub mod key_command;
 pub mod landing;
+pub mod line_process;
 mod linux;
 mod list_dir;
 pub mod locate;

@@ -5,6 +5,7 @@
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
@@ -28,6 +29,8 @@ pub struct ServerProgram {
     pub hosts: Vec<HostPattern>,
     /// Whether it may write in the workspace.
     pub may_write: bool,
+    /// Its own directories, which it may read and write besides.
+    pub writable: Vec<PathBuf>,
     /// It is only started under this sandbox, in the words of `network::summary`; `None` if nobody was asked.
     pub promised: Option<String>,
 }
@@ -81,11 +84,14 @@ impl ServerProcess {
             network: network.as_ref(),
             variables: &server.variables,
             is_read_only: !server.may_write,
+            writable: &server.writable,
             is_lasting: true,
             ..Program::new(&arguments, &env.working_directory)
         };
         let mut plan = plan(&program, env)?;
         plan.has_input = true;
+        // What is denied to commands there, such as a login, is its own.
+        plan.denied.retain(|denied| !server.writable.iter().any(|own| denied.starts_with(own)));
         let proxy = match (&plan.network, &env.proxy) {
             (Network::Hosts(hosts), Some(calls)) => {
                 Some(calls.announce(network::hosts(hosts, &env.rules)).map_err(text)?)

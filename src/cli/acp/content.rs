@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use super::rpc::Fault;
+use crate::base::json_rpc::Fault;
 
 /// A prompt as it is sent to the agent.
 #[derive(Debug, Default, PartialEq, Eq)]

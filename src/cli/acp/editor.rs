@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::options;
 use super::permissions::Permissions;
 use super::purpose::Purpose;
-use super::rpc::{self, Fault, INTERNAL, INVALID_REQUEST, Incoming};
 use super::session::Session;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::json_rpc::{self, Fault, INTERNAL, INVALID_REQUEST, Incoming};
 use crate::cli::arguments::Arguments;
 use crate::cli::client::Client;
 use crate::cli::code;
@@ -189,7 +189,7 @@ impl<'a> Editor<'a> {
     }
 
     fn on_line(&mut self, line: &[u8]) -> Result<()> {
-        match rpc::read(line) {
+        match json_rpc::read(line) {
             Ok(Incoming::Request { id, method, params }) => match self.on_request(&id, &method, &params) {
                 Ok(Some(result)) => self.respond(&id, result),
                 Ok(None) => {}
@@ -203,19 +203,19 @@ impl<'a> Editor<'a> {
     }
 
     pub(super) fn respond(&mut self, id: &Value, result: Value) {
-        self.streams.line(rpc::response(id, result));
+        self.streams.line(json_rpc::response(id, result));
     }
 
     pub(super) fn fail(&mut self, id: &Value, fault: &Fault) {
-        self.streams.line(rpc::error(id, fault));
+        self.streams.line(json_rpc::error(id, fault));
     }
 
     pub(super) fn notify(&mut self, method: &str, params: Value) {
-        self.streams.line(rpc::notification(method, params));
+        self.streams.line(json_rpc::notification(method, params));
     }
 
     pub(super) fn request(&mut self, number: u64, method: &str, params: Value) {
-        self.streams.line(rpc::request(number, method, params));
+        self.streams.line(json_rpc::request(number, method, params));
     }
 
     pub(super) fn update(&mut self, session: &str, updates: Vec<Value>) {

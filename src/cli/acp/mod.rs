@@ -8,7 +8,6 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `rpc` | messages of JSON-RPC |
 //! | `purpose` | what the connections to the loop are for |
 //! | `editor` | one turn: what the editor and the loop have sent |
 //! | `methods` | the requests of the editor |
@@ -23,7 +22,6 @@ mod options;
 mod permissions;
 mod purpose;
 mod responses;
-mod rpc;
 mod servers;
 mod session;
 mod tools;

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use super::rpc::Fault;
 use super::session::text_of;
+use crate::base::json_rpc::Fault;
 use crate::domain::approval::Policy;
 use crate::domain::endpoint::{Catalog, ProviderEntry};
 use crate::domain::models;

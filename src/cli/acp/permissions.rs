@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::rpc::Fault;
 use super::tools::{self, Call};
+use crate::base::json_rpc::Fault;
 use crate::domain::wire::Request;
 
 /// A question that the editor was sent.

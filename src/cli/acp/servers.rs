@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::rpc::Fault;
+use crate::base::json_rpc::Fault;
 use crate::domain::mcp::{ClientServer, Transport, server_name};
 
 /// The declared servers, and a line about each that cannot be used.

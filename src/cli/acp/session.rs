@@ -6,8 +6,8 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use super::options::Options;
-use super::rpc::Fault;
 use super::tools::{self, Call, TODO};
+use crate::base::json_rpc::Fault;
 use crate::cli::print::summary::Summary;
 use crate::domain::attachment::readable_text;
 use crate::domain::chunk::{Chunk, StopReason};

@@ -24,8 +24,9 @@ impl Component for Mcp {
             match item.source {
                 Source::Feature { name: "mcp", number: source, .. } => {
                     let Some((number, port)) = self.sources.get(&source).copied() else { continue };
-                    if let Some(Link::Pipe(process)) = self.link(number) {
-                        process.on_ready(source, port, now, reactor)?;
+                    if let Some(Link::Pipe(pipe)) = self.link(number) {
+                        pipe.process.on_ready(source, port, now, reactor)?;
+                        pipe.read(now);
                     }
                 }
                 Source::Feature { name: "transfer", number, fd: Some(fd) } => {

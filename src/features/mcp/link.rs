@@ -1,28 +1,58 @@
 //! The connection to a running server: the pipes of a process, or HTTP.
 
 use super::http::Http;
-use super::process::{Ending, Process};
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::features::mcp::protocol::Session;
+use crate::reactor::Reactor;
 use crate::repl::core::Core;
+use crate::tools::line_process::{Ending, LineProcess};
 
 pub(super) enum Link {
-    Pipe(Box<Process>),
+    Pipe(Box<Pipe>),
     Http(Box<Http>),
+}
+
+/// A process and the session with it.
+pub(super) struct Pipe {
+    pub(super) process: LineProcess,
+    pub(super) session: Session,
+}
+
+impl Pipe {
+    /// Gives the session what has arrived.
+    pub(super) fn read(&mut self, now: Moment) {
+        self.process.take_lines().iter().for_each(|line| self.session.on_text(line, now));
+        if let Some(fault) = self.process.take_fault() {
+            self.session.fail(fault);
+        }
+    }
+
+    fn write(&mut self, reactor: &mut Reactor, now: Moment) -> Result<()> {
+        self.session.take_messages().for_each(|message| self.process.push(&message.text));
+        self.process.write(reactor)?;
+        self.read(now);
+        Ok(())
+    }
+
+    fn take_end(&mut self, now: Moment) -> Option<String> {
+        let end = self.process.take_end(now);
+        self.read(now);
+        end
+    }
 }
 
 impl Link {
     pub(super) fn session(&self) -> &Session {
         match self {
-            Self::Pipe(process) => &process.session,
+            Self::Pipe(pipe) => &pipe.session,
             Self::Http(http) => &http.session,
         }
     }
 
     pub(super) fn session_mut(&mut self) -> &mut Session {
         match self {
-            Self::Pipe(process) => &mut process.session,
+            Self::Pipe(pipe) => &mut pipe.session,
             Self::Http(http) => &mut http.session,
         }
     }
@@ -32,7 +62,7 @@ impl Link {
         let (now, waker) = (core.now(), core.waker());
         let (network, reactor) = core.network_and_reactor();
         match self {
-            Self::Pipe(process) => process.write(reactor),
+            Self::Pipe(pipe) => pipe.write(reactor, now),
             Self::Http(http) => {
                 http.step((network, reactor), now)?;
                 http.write((network, reactor), now, &waker, next_number)
@@ -52,14 +82,14 @@ impl Link {
     /// How it ended, if it has.
     pub(super) fn take_end(&mut self, now: Moment) -> Option<String> {
         match self {
-            Self::Pipe(process) => process.take_end(now),
+            Self::Pipe(pipe) => pipe.take_end(now),
             Self::Http(_) => None,
         }
     }
 
     pub(super) fn deadline(&self) -> Option<Moment> {
         match self {
-            Self::Pipe(process) => process.deadline(),
+            Self::Pipe(pipe) => pipe.session.deadline().into_iter().chain(pipe.process.deadline()).min(),
             Self::Http(http) => http.deadline(),
         }
     }
@@ -74,7 +104,7 @@ impl Link {
     /// Ends it without waiting. A process is over later.
     pub(super) fn end(self, core: &mut Core, until: Moment) -> Option<Ending> {
         match self {
-            Self::Pipe(process) => Some(process.end(until, core.reactor())),
+            Self::Pipe(pipe) => Some(pipe.process.end(until, core.reactor())),
             Self::Http(http) => {
                 let now = core.now();
                 http.end(core.reactor(), now);

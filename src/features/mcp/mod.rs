@@ -16,7 +16,6 @@ mod component;
 mod declared;
 mod http;
 mod link;
-mod process;
 pub mod protocol;
 mod reading;
 mod results;
@@ -39,14 +38,13 @@ use crate::domain::web_url::WebUrl;
 use crate::features::Feature;
 use crate::features::mcp::protocol::{Era, Event as SessionEvent, Session, list};
 use crate::proxy::AllowedHosts;
-use crate::reactor::Source;
 use crate::repl::core::Core;
 use crate::repl::core::programs::{gets_servers, waits_for_slot};
 use crate::tools::Environment;
+use crate::tools::line_process::{Ending, LineProcess, Port, Starting};
 use asking::Asking;
 use http::Http;
-use link::Link;
-use process::{Ending, Port, Process, Starting};
+use link::{Link, Pipe};
 use reading::{Item, Readings};
 use results::Preparing;
 use server::{Asked, Call, Server, State};
@@ -198,7 +196,7 @@ impl Mcp {
     fn start(&mut self, core: &mut Core, number: u64) {
         let Some(server) = self.servers.get_mut(&number) else { return };
         let Some(program) = server.program() else { return self.connect(core, number) };
-        match Starting::begin(program, server.environment.clone(), core) {
+        match Starting::begin(program, server.environment.clone(), core.waker()) {
             Ok(starting) => server.state = State::Starting(starting),
             Err(error) => self.fail(core, number, &format!("was not started: {error}")),
         }
@@ -233,10 +231,10 @@ impl Mcp {
         let Some(server) = self.servers.get_mut(&number) else { return };
         let era = self.eras.get(&server.declaration.transport.about()).copied();
         let session = Session::start(server.declaration.clone(), era, true, core.now());
-        match Process::new(started, session, numbers, core.reactor()) {
+        match LineProcess::new(started, "mcp", numbers, core.reactor()) {
             Ok(process) => {
                 self.sources.extend(process.sources().map(|(source, port)| (source, (number, port))));
-                server.state = State::Running(Link::Pipe(Box::new(process)));
+                server.state = State::Running(Link::Pipe(Box::new(Pipe { process, session })));
                 self.write(core, number);
             }
             Err(error) => self.fail(core, number, &format!("was not started: {}", error.message)),
@@ -413,11 +411,6 @@ impl Mcp {
             core.answer_call(agent, &id, result);
         }
     }
-}
-
-/// A descriptor of a server, by its number.
-fn source(number: u64) -> Source {
-    Source::Feature { name: "mcp", number, fd: None }
 }
 
 /// The refusals of the rules for the host of a server, to be checked against its addresses.

@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::link::Link;
-use super::process::Starting;
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::mcp::{McpCall, McpPrompt, McpResource, McpServer, McpTool, Transport};
@@ -17,6 +16,7 @@ use crate::features::mcp::protocol::Catalog;
 use crate::features::mcp::protocol::list::{self, full_name};
 use crate::sandbox::Watch;
 use crate::tools::Environment;
+use crate::tools::line_process::Starting;
 use crate::tools::mcp::START;
 use crate::tools::server_process::ServerProgram;
 
@@ -182,7 +182,7 @@ impl Server {
     /// What happens to protected files while it runs, if it can write any.
     pub(super) fn watch(&self) -> Option<Arc<Mutex<Watch>>> {
         match &self.state {
-            State::Running(Link::Pipe(process)) => process.watch(),
+            State::Running(Link::Pipe(pipe)) => pipe.process.watch(),
             _ => None,
         }
     }
@@ -196,6 +196,7 @@ impl Server {
             variables: env.clone(),
             hosts: self.declaration.net.clone(),
             may_write: self.declaration.may_write,
+            writable: Vec::new(),
             promised: self.promised.clone(),
         })
     }

@@ -29,10 +29,11 @@ pub(super) mod viewers;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::agent::{Agent, Context, Effect, Outbox, RecordedEvent, TracedEvent, Wake};
+use crate::agent::{Agent, Context, Effect, Outbox, RecordedEvent, TracedEvent};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
+use crate::base::job::Wake;
 use crate::commands::{self, CommandContext, TerminalInfo};
 use crate::domain::config::Config;
 use crate::domain::drafts::DraftSlots;

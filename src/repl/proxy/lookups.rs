@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-use crate::agent::Wake;
+use crate::base::job::Wake;
 use crate::net::Lookup;
 
 const MOST: usize = 16;

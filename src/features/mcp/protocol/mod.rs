@@ -9,14 +9,12 @@
 //! |---|---|
 //! | `session` | what is sent to a server and what its messages mean |
 //! | `message` | JSON-RPC messages |
-//! | `lines` | messages on a pipe, one on each line |
 //! | `list` | the tools, resources and prompts that a server offers |
 //! | `content` | results as text and images |
 //!
 //! All that a server sends is bounded, and what does not fit is left out or ends the session with a message.
 
 pub mod content;
-pub mod lines;
 pub mod list;
 pub mod message;
 pub mod session;

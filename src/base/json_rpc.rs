@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::base::error::{Error, ErrorKind};
 
-/// A message of the editor.
+/// A message of the other side.
 #[derive(Debug, PartialEq)]
 pub enum Incoming {
     Request {

@@ -1,4 +1,4 @@
-//! One running server: its pipes, registered in the reactor, and its session.
+//! A program that exchanges lines with the loop over its standard input and output, for as long as it is used.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write as _};
@@ -6,93 +6,109 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::source;
+use super::Environment;
+use super::server_process::{ServerProcess, ServerProgram};
 use crate::base::clock::Moment;
 use crate::base::error::Result;
-use crate::base::job::{Job, JobThread};
+use crate::base::job::{Job, JobThread, Wake};
+use crate::base::lines::{Lines, MAX_LINE};
 use crate::base::text::{sanitise, truncate};
-use crate::features::mcp::protocol::Session;
-use crate::features::mcp::protocol::lines::{Lines, MAX_LINE};
-use crate::reactor::Reactor;
-use crate::repl::core::Core;
+use crate::reactor::{Reactor, Source};
 use crate::sandbox::Watch;
-use crate::tools::Environment;
-use crate::tools::server_process::{ServerProcess, ServerProgram};
 
-/// Bytes read from one pipe per turn, so that a server with much output does not delay others.
+/// Bytes read from one pipe per turn, so that a process with much output does not delay others.
 const BYTES_PER_TURN: usize = 256 << 10;
-/// Bytes that wait to be written to a server that does not read.
+/// Bytes that wait to be written to a process that does not read.
 const MAX_UNWRITTEN: usize = 16 << 20;
 /// Bytes kept of the end of its standard error.
 const MAX_ERRORS: usize = 4 << 10;
-/// How long a server may run after it has closed its output.
+/// How long it may run after it has closed its output.
 const CLOSED: Duration = Duration::from_secs(1);
 /// Width of an error that is shown, in columns.
 const ERROR_WIDTH: usize = 160;
 
-/// The descriptors of a server.
+/// The descriptors of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Port {
+pub enum Port {
     Input,
     Output,
     Errors,
     Exit,
 }
 
-/// A server that is being started on a thread, because finding out what the sandbox has to protect may take long.
-pub(super) struct Starting(JobThread<ServerProcess>);
+/// A process that is being started on a thread, because finding out what the sandbox has to protect may take long.
+pub struct Starting(JobThread<ServerProcess>);
 
 impl Starting {
-    pub(super) fn begin(program: ServerProgram, env: Arc<Environment>, core: &Core) -> Result<Self> {
+    /// `wake` is called once it has started or failed.
+    pub fn begin(program: ServerProgram, env: Arc<Environment>, wake: Wake) -> Result<Self> {
         let work = move |_: &Job| ServerProcess::start(&program, &env);
-        JobThread::spawn("mcp start".into(), work, core.waker()).map(Self)
+        JobThread::spawn("server start".into(), work, wake).map(Self)
     }
 
     /// The process, once it is there. Returned once.
-    pub(super) fn take(&self) -> Option<std::result::Result<ServerProcess, String>> {
+    pub fn take(&self) -> Option<std::result::Result<ServerProcess, String>> {
         self.0.take()
     }
 }
 
-/// A server that runs.
-pub(super) struct Process {
-    pub(super) session: Session,
+/// A process that runs.
+pub struct LineProcess {
     process: ServerProcess,
     lines: Lines,
+    /// Complete lines that were not taken yet.
+    arrived: Vec<Vec<u8>>,
+    /// It broke the rules of the pipe: what it did.
+    fault: Option<String>,
     unwritten: VecDeque<u8>,
     errors: Vec<u8>,
-    /// The numbers of its descriptors in the reactor.
+    /// The feature that it belongs to, in the reactor.
+    feature: &'static str,
+    /// The numbers of its descriptors there.
     sources: [(u64, Port); 4],
     /// Its output has ended: it should end itself before this moment.
     closed_until: Option<Moment>,
     may_have_ended: bool,
 }
 
-impl Process {
-    /// Registers the descriptors with these numbers.
-    pub(super) fn new(
+impl LineProcess {
+    /// Registers the descriptors with these numbers of a feature.
+    pub fn new(
         process: ServerProcess,
-        session: Session,
+        feature: &'static str,
         numbers: [u64; 4],
         reactor: &mut Reactor,
     ) -> Result<Self> {
         let [output, errors, exit, input] = numbers;
         let sources = [(output, Port::Output), (errors, Port::Errors), (exit, Port::Exit), (input, Port::Input)];
-        let (lines, unwritten, errors) = (Lines::default(), VecDeque::new(), Vec::new());
-        let new =
-            Self { session, process, lines, unwritten, errors, sources, closed_until: None, may_have_ended: false };
+        let new = Self {
+            process,
+            lines: Lines::default(),
+            arrived: Vec::new(),
+            fault: None,
+            unwritten: VecDeque::new(),
+            errors: Vec::new(),
+            feature,
+            sources,
+            closed_until: None,
+            may_have_ended: false,
+        };
         for (number, port) in &new.sources[..3] {
-            reactor.watch(source(*number), new.fd(*port), true, false)?;
+            reactor.watch(new.source(*number), new.fd(*port), true, false)?;
         }
         Ok(new)
     }
 
     /// What happens to protected files, if it can write any.
-    pub(super) fn watch(&self) -> Option<Arc<Mutex<Watch>>> {
+    pub fn watch(&self) -> Option<Arc<Mutex<Watch>>> {
         self.process.watch.clone()
     }
 
-    pub(super) fn sources(&self) -> impl Iterator<Item = (u64, Port)> {
+    fn source(&self, number: u64) -> Source {
+        Source::Feature { name: self.feature, number, fd: None }
+    }
+
+    pub fn sources(&self) -> impl Iterator<Item = (u64, Port)> {
         self.sources.into_iter()
     }
 
@@ -106,21 +122,21 @@ impl Process {
     }
 
     /// Reads what has arrived, within bounds.
-    pub(super) fn on_ready(&mut self, number: u64, port: Port, now: Moment, reactor: &mut Reactor) -> Result<()> {
+    pub fn on_ready(&mut self, number: u64, port: Port, now: Moment, reactor: &mut Reactor) -> Result<()> {
         let mut bytes = Vec::new();
         let is_open = match port {
             Port::Output => read(&mut self.process.output, &mut bytes),
             Port::Errors => read(&mut self.process.errors, &mut bytes),
             Port::Exit => {
                 self.may_have_ended = true;
-                return reactor.rearm(source(number));
+                return reactor.rearm(self.source(number));
             }
             Port::Input => return Ok(()),
         };
         if is_open {
-            reactor.rearm(source(number))?;
+            reactor.rearm(self.source(number))?;
         } else {
-            reactor.unwatch(source(number));
+            reactor.unwatch(self.source(number));
         }
         if port == Port::Errors {
             self.errors.extend_from_slice(&bytes);
@@ -131,27 +147,39 @@ impl Process {
         if !is_open {
             self.closed_until = Some(now + CLOSED);
         }
-        self.take_lines(&bytes, now);
+        self.add_lines(&bytes);
         Ok(())
     }
 
-    fn take_lines(&mut self, bytes: &[u8], now: Moment) {
+    fn add_lines(&mut self, bytes: &[u8]) {
         match self.lines.push(bytes) {
-            Ok(lines) => lines.iter().for_each(|line| self.session.on_text(line, now)),
-            Err(_) => self.session.fail(format!("sent a message of more than {} MiB", MAX_LINE >> 20)),
+            Ok(lines) => self.arrived.extend(lines),
+            Err(_) => self.fault = Some(format!("sent a message of more than {} MiB", MAX_LINE >> 20)),
         }
     }
 
-    /// Writes the messages of the session as far as the server reads them; the rest follows.
-    pub(super) fn write(&mut self, reactor: &mut Reactor) -> Result<()> {
-        for message in self.session.take_messages() {
-            self.unwritten.extend(message.text.as_bytes());
-            self.unwritten.push_back(b'\n');
-        }
+    /// The lines that have arrived since the last call.
+    pub fn take_lines(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.arrived)
+    }
+
+    /// What it did against the rules of the pipe: it is to be ended.
+    pub fn take_fault(&mut self) -> Option<String> {
+        self.fault.take()
+    }
+
+    /// Adds a line to what is written next.
+    pub fn push(&mut self, line: &str) {
+        self.unwritten.extend(line.as_bytes());
+        self.unwritten.push_back(b'\n');
+    }
+
+    /// Writes as far as it reads; the rest follows.
+    pub fn write(&mut self, reactor: &mut Reactor) -> Result<()> {
         if self.unwritten.len() > MAX_UNWRITTEN {
-            self.session.fail("does not read its input".into());
+            self.fault = Some("does not read its input".into());
         }
-        let source = source(self.sources[3].0);
+        let source = self.source(self.sources[3].0);
         while let (Some(input), false) = (&mut self.process.input, self.unwritten.is_empty()) {
             match input.write(self.unwritten.as_slices().0) {
                 Ok(count) => drop(self.unwritten.drain(..count)),
@@ -169,12 +197,12 @@ impl Process {
     }
 
     /// When something is due.
-    pub(super) fn deadline(&self) -> Option<Moment> {
-        self.session.deadline().into_iter().chain(self.closed_until).min()
+    pub const fn deadline(&self) -> Option<Moment> {
+        self.closed_until
     }
 
-    /// How it ended, if it has.
-    pub(super) fn take_end(&mut self, now: Moment) -> Option<String> {
+    /// How it ended, if it has. Its last lines can be taken then.
+    pub fn take_end(&mut self, now: Moment) -> Option<String> {
         let is_late = self.closed_until.is_some_and(|until| until <= now);
         if !std::mem::take(&mut self.may_have_ended) && !is_late {
             return None;
@@ -185,7 +213,7 @@ impl Process {
         let mut rest = Vec::new();
         read(&mut self.process.errors, &mut self.errors);
         read(&mut self.process.output, &mut rest);
-        self.take_lines(&rest, now);
+        self.add_lines(&rest);
         if let Some(why) = self.process.refusal() {
             return Some(format!("was not started: {why}"));
         }
@@ -203,26 +231,26 @@ impl Process {
     }
 
     /// Ends it, with all its descendants. It is over when [`Ending::is_over`] says so.
-    pub(super) fn end(mut self, until: Moment, reactor: &mut Reactor) -> Ending {
+    pub fn end(mut self, until: Moment, reactor: &mut Reactor) -> Ending {
         // The kernel closes descriptors at once and gives their numbers to others.
-        self.sources().for_each(|(number, _)| reactor.unwatch(source(number)));
+        self.sources().for_each(|(number, _)| reactor.unwatch(self.source(number)));
         drop(self.process.input.take());
         self.process.supervised.end();
         Ending { process: Some(self.process), until }
     }
 }
 
-/// A server that is being ended.
-pub(super) struct Ending {
+/// A process that is being ended.
+pub struct Ending {
     process: Option<ServerProcess>,
     /// What has not ended by then is killed.
-    pub(super) until: Moment,
+    until: Moment,
 }
 
 impl Ending {
     /// Whether the process has ended completely. One that does not end in time is killed on a thread, which may have to
     /// wait.
-    pub(super) fn is_over(&mut self, now: Moment) -> bool {
+    pub fn is_over(&mut self, now: Moment) -> bool {
         let Some(process) = &mut self.process else { return true };
         if process.supervised.take_ended().is_some() {
             return true;
@@ -235,7 +263,7 @@ impl Ending {
                 Ok(())
             };
             // Without a thread it is left to the kernel, which ends it with this process.
-            drop(JobThread::spawn("mcp end".into(), kill, Arc::new(|| ())));
+            drop(JobThread::spawn("server end".into(), kill, Arc::new(|| ())));
             return true;
         }
         false
