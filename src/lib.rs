@@ -121,6 +121,7 @@ pub use team::{ViewerId, ViewerOutput};
 
 /// The parts of a [`Config`].
 pub mod config {
+    pub use crate::domain::agent_host::AgentHost;
     pub use crate::domain::approval::Policy;
     pub use crate::domain::config::{DoneSettings, RetryPolicy, Settings, TeamSettings, WorktreeSettings};
     pub use crate::domain::custom::CustomCommand;

@@ -1,6 +1,8 @@
 //! The integration tests: one binary, one file per subject.
 
 mod acp;
+#[cfg(feature = "hosts")]
+mod agent_hosts;
 mod agent_limits;
 mod agent_trees;
 mod approval;

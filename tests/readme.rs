@@ -14,6 +14,7 @@ const TOPICS: &[&str] = &[
     "network",
     "user-tools",
     "mcp",
+    "hosts",
     "skills",
     "hooks",
     "settings",

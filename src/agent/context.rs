@@ -19,6 +19,7 @@ use crate::domain::rule::Grant;
 use crate::domain::stream::{Piece, StreamEvent, Usage};
 use crate::domain::tool::{ToolCall, ToolResult};
 use crate::net::Network;
+use crate::provider::host::HostPrompt;
 
 pub struct Context<'a> {
     /// The time at which this turn of the loop began.
@@ -49,6 +50,10 @@ pub enum Effect {
     Checkpoint(Piece),
     /// Send the next request as soon as there is a slot.
     Request,
+    /// Ask the host, whose component delivers the events of the reply.
+    Prompt(Box<HostPrompt>),
+    /// Whether the host may carry out the call about which it has asked.
+    HostAnswered { call: String, allowed: bool },
     /// The provider limits requests: no agent may send one to it before `until`, and this process as much later.
     Limited { provider: String, until: Moment, spread: Duration, reason: String },
     /// The provider has accepted the request. It would refuse others until this moment.
@@ -92,6 +97,8 @@ impl Effect {
             Self::Finish(_) => "finish",
             Self::Checkpoint(_) => "checkpoint",
             Self::Request => "request",
+            Self::Prompt(_) => "prompt",
+            Self::HostAnswered { .. } => "host_answered",
             Self::Limited { .. } => "limited",
             Self::Accepted { .. } => "accepted",
             Self::ContextLearned { .. } => "context_learned",

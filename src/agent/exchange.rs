@@ -37,6 +37,8 @@ pub enum Wait {
         /// When the next step is due; a script without steps stalls.
         due: Option<Moment>,
     },
+    /// What a host says, which its component delivers.
+    Host,
     /// The pause after a failed request.
     Retry {
         /// When the request is sent again.
@@ -155,7 +157,7 @@ impl Exchange {
     }
 
     pub fn is_under_way(&self) -> bool {
-        matches!(self.wait, Wait::Transfer | Wait::Script { .. })
+        matches!(self.wait, Wait::Transfer | Wait::Script { .. } | Wait::Host)
     }
 
     /// Its deadlines and their reasons.
@@ -163,7 +165,7 @@ impl Exchange {
         let waited = match &self.wait {
             Wait::Retry { at, .. } => Some((*at, "retry")),
             Wait::Script { due, .. } => due.map(|at| (at, "script step")),
-            Wait::Nothing | Wait::Slot | Wait::Key | Wait::Compaction | Wait::Transfer => None,
+            Wait::Nothing | Wait::Slot | Wait::Key | Wait::Compaction | Wait::Transfer | Wait::Host => None,
         };
         let stall = self.stall_at.map(|at| (at, "stall"));
         let overdue = self.overdue_at.map(|at| (at, "overdue"));
@@ -221,6 +223,10 @@ impl Agent {
                 let due = script.steps.front().map(|step| context.now + step.wait);
                 self.exchange.wait = Wait::Script { script, due };
             }
+            Ok(ProviderRequest::Prompt(prompt)) => {
+                self.exchange.wait = Wait::Host;
+                context.outbox.push(self.id(), Effect::Prompt(prompt));
+            }
             Err(error) => self.fail(error, context),
         }
     }
@@ -262,6 +268,9 @@ impl Agent {
 
     /// Whether the model is offered tools in this request.
     fn may_call(&self, context: &Context) -> bool {
+        if self.request_endpoint().is_host() {
+            return true;
+        }
         let is_offered = context.settings.has_tools && self.inputs.endpoint.facts.tools != Some(false);
         self.inputs.has_tools && is_offered && self.exchange.iterations < context.settings.tool_iterations
     }
@@ -274,8 +283,26 @@ impl Agent {
         let events = match &mut self.exchange.wait {
             Wait::Transfer => self.read_transfer(context),
             Wait::Script { .. } => self.play_script(context),
-            Wait::Nothing | Wait::Slot | Wait::Key | Wait::Compaction | Wait::Retry { .. } => return,
+            Wait::Nothing | Wait::Slot | Wait::Key | Wait::Compaction | Wait::Host | Wait::Retry { .. } => return,
         };
+        self.on_stream_events(events, context);
+    }
+
+    /// What a host says in answer to the request. Ignored if the agent does not wait for it.
+    pub fn on_host_events(&mut self, events: Vec<StreamEvent>, context: &mut Context) {
+        if self.waits_for_host() {
+            self.exchange.stall_at = Some(context.now + self.stall_timeout(context));
+            self.note_accepted(&events, context);
+            self.on_stream_events(events, context);
+        }
+    }
+
+    /// Whether it waits for what its host says.
+    pub fn waits_for_host(&self) -> bool {
+        self.state == State::WaitingForLlm && matches!(self.exchange.wait, Wait::Host)
+    }
+
+    fn on_stream_events(&mut self, events: Vec<StreamEvent>, context: &mut Context) {
         for event in events {
             if !self.exchange.is_under_way() {
                 break;
@@ -338,12 +365,17 @@ impl Agent {
             // Counted from when it was due, so that a late turn does not slow the script down.
             *due = script.steps.front().map(|next| at + next.wait);
         }
+        self.note_accepted(&events, context);
+        events
+    }
+
+    /// The first events of a reply without HTTP: the request was accepted.
+    fn note_accepted(&mut self, events: &[StreamEvent], context: &mut Context) {
         if !events.is_empty() && self.exchange.status.replace(200).is_none() && !is_error(&events[0]) {
             context.outbox.record_event(self.identity.id, || RecordedEvent::Head);
             let provider = self.request_endpoint().provider.clone();
             context.outbox.push(self.identity.id, Effect::Accepted { provider, exhausted_until: None });
         }
-        events
     }
 
     /// How long the provider may send nothing.
@@ -404,7 +436,7 @@ impl Agent {
     /// Sends the results of all calls to the model.
     pub(super) fn request_again(&mut self, context: &mut Context) {
         self.exchange = self.exchange.next(context.now);
-        if self.exchange.iterations == context.settings.tool_iterations {
+        if self.exchange.iterations == context.settings.tool_iterations && !self.inputs.endpoint.is_host() {
             let rounds = counted(self.exchange.iterations as usize, "round", "rounds");
             self.emit(&Chunk::Note(format!("{rounds} of tool calls: the last request is sent without tools")));
         }

@@ -59,7 +59,7 @@ pub use report::WorkReport;
 pub use state::State;
 pub use view::View;
 use work::Work;
-pub use work::{Objection, PendingQuestion};
+pub use work::{HostVerdict, Objection, PendingQuestion};
 
 impl Agent {
     /// The command that says whether it is done, with its arguments; empty for none.

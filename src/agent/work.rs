@@ -1,5 +1,5 @@
 //! The tool calls of one reply, until all have a result. `plan` judges calls, `questions` asks about them, `restored`
-//! asks again after a restart, `repeats` detects repeated calls.
+//! asks again after a restart, `repeats` detects repeated calls, `hosted` has the calls of a host.
 //!
 //! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done,
 //! and runs alone. Whether a call needs approval is decided by `policy` when it is planned; one that needs it waits as
@@ -13,6 +13,7 @@
 
 mod elicited;
 mod hooks;
+mod hosted;
 mod plan;
 mod questions;
 mod repeats;
@@ -35,9 +36,10 @@ use crate::domain::mcp::PREFIX;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::tools::hooks::HookRun;
-use crate::tools::{self, Judged, Prepared, Run, Running, ToolSpec};
+use crate::tools::{self, Judged, Prepared, Question, Run, Running, ToolSpec};
 
 use hooks::{Hooked, TurnHooks};
+pub use hosted::HostVerdict;
 use plan::{Planned, missing_file};
 pub(super) use questions::DENIED;
 pub use questions::{Objection, PendingQuestion};
@@ -86,6 +88,21 @@ struct Call {
 }
 
 impl Call {
+    fn new(call: ToolCall, progress: Progress, now: Moment) -> Self {
+        Self {
+            call,
+            progress,
+            is_stored: false,
+            is_shown: false,
+            refusal: None,
+            is_restored: false,
+            is_edited: false,
+            is_unread: false,
+            asked_at: now,
+            hooked: Hooked::default(),
+        }
+    }
+
     /// The loop is asked to carry it out.
     fn give_to_loop(&mut self, now: Moment) {
         (self.progress, self.asked_at) = (Progress::ByLoop(None), now);
@@ -106,6 +123,8 @@ enum Progress {
     Objected(&'static ToolSpec, Box<(Prepared, Objection)>),
     /// The server that carries it out asks the person.
     Elicited(Box<Elicitation>),
+    /// The host asks the person before it carries it out.
+    HostAsks(Box<Question>),
     Answered(ToolResult),
 }
 
@@ -118,7 +137,12 @@ impl Progress {
         match self {
             Self::Running(running, _) => Some(running),
             Self::Checking(run, ..) | Self::Following(run, _) => Some(run.into_running()),
-            Self::Waiting(..) | Self::ByLoop(_) | Self::Objected(..) | Self::Elicited(_) | Self::Answered(_) => None,
+            Self::Waiting(..)
+            | Self::ByLoop(_)
+            | Self::Objected(..)
+            | Self::Elicited(_)
+            | Self::HostAsks(_)
+            | Self::Answered(_) => None,
         }
     }
 }
@@ -197,7 +221,8 @@ impl Work {
     }
 
     pub fn is_waiting_call(&self, id: &str) -> bool {
-        let waits = |call: &Call| matches!(call.progress, Progress::ByLoop(_) | Progress::Elicited(_));
+        let waits =
+            |call: &Call| matches!(call.progress, Progress::ByLoop(_) | Progress::Elicited(_) | Progress::HostAsks(_));
         self.calls.iter().any(|call| call.call.id == id && waits(call))
     }
 
@@ -228,6 +253,9 @@ impl Work {
     fn next(&self) -> Next {
         let is_answered = |call: &Call| matches!(call.progress, Progress::Answered(_));
         let Some(first) = self.calls.iter().position(|call| !is_answered(call)) else { return Next::Finished };
+        if let Some(at) = self.next_of_host() {
+            return Next::Ask(at);
+        }
         for (at, call) in self.calls.iter().enumerate().skip(first) {
             match &call.progress {
                 Progress::Waiting(spec, _, Permission::NotNeeded) if spec.reach == Reach::Reads || at == first => {
@@ -243,7 +271,11 @@ impl Work {
                 Progress::Waiting(..) | Progress::Objected(..) | Progress::Elicited(_) => return Next::Wait,
                 Progress::Answered(_) => {}
                 _ if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
-                Progress::Checking(..) | Progress::Running(..) | Progress::Following(..) | Progress::ByLoop(_) => {}
+                Progress::Checking(..)
+                | Progress::Running(..)
+                | Progress::Following(..)
+                | Progress::ByLoop(_)
+                | Progress::HostAsks(_) => {}
             }
         }
         Next::Wait
@@ -351,14 +383,18 @@ impl Agent {
     /// Takes the calls of a reply. Invalid ones are answered at once with an error for the model.
     pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>, context: &mut Context) {
         (self.work.stopping, self.work.has_slot, self.work.started) = (None, true, context.now);
+        let is_of_host = self.request_endpoint().is_host();
         let plan = |call: ToolCall| {
+            if is_of_host {
+                return Call::new(call, Progress::ByLoop(None), context.now);
+            }
             let Planned { progress, refusal } = self.plan(&call, context);
-            let hooked = Hooked::default();
-            let (is_stored, is_shown) = (false, false);
-            let (is_restored, is_edited, is_unread, asked_at) = (false, false, false, context.now);
-            Call { call, progress, refusal, is_stored, is_shown, is_restored, is_edited, is_unread, asked_at, hooked }
+            Call { refusal, ..Call::new(call, progress, context.now) }
         };
         self.work.calls = calls.into_iter().map(plan).collect();
+        if is_of_host {
+            return (0..self.work.calls.len()).for_each(|at| self.show_host_call(at));
+        }
         (0..self.work.calls.len()).for_each(|at| self.show_unrunnable(at, context));
     }
 
@@ -510,6 +546,7 @@ impl Agent {
     /// The result of a call that the loop carried out. False if the call no longer waits for it.
     pub fn answer_call(&mut self, id: &str, result: Result<String, String>, context: &mut Context) -> bool {
         self.close_elicitation(id, context);
+        let is_of_host = self.request_endpoint().is_host();
         let waits = |call: &Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
         let Work { calls, repeats, .. } = &mut self.work;
         let Some(at) = calls.iter().position(waits) else { return false };
@@ -518,7 +555,9 @@ impl Agent {
         let content = result.unwrap_or_else(|message| message);
         let duration = context.now - call.asked_at;
         let mut result = ToolResult { is_error, duration, ..failure_result(&call.call, &content) };
-        repeats.add(&call.call, &mut result);
+        if !is_of_host {
+            repeats.add(&call.call, &mut result);
+        }
         context.outbox.trace_event(self.identity.id, "tool_result", content.len());
         self.conclude(at, result, context);
         if self.work.question.is_some() {

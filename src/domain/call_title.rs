@@ -12,7 +12,8 @@ const LONGEST: usize = 300;
 /// The title of a call whose tool is unknown here: its arguments may be malformed and of any length.
 pub fn title_of(name: &str, arguments: &str) -> String {
     let value: Value = serde_json::from_str(arguments).unwrap_or_default();
-    let main = || value.get("command").and_then(Value::as_str).or_else(|| path_in(&value));
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    let main = || text("command").or_else(|| path_in(&value)).or_else(|| text("title"));
     let about_agents = || title_about_agents(name, &value);
     about_agents().unwrap_or_else(|| short_title(&format!("{name}: {}", main().unwrap_or(arguments))))
 }

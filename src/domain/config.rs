@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::domain::agent_host::AgentHost;
 use crate::domain::approval::Policy;
 use crate::domain::custom::{CustomCommand, TeamFile};
 use crate::domain::definition::AgentDefinition;
@@ -90,6 +91,8 @@ pub struct Config {
     pub skills_read_at: Option<i64>,
     /// MCP servers: the user's, then those of a trusted project.
     pub mcp: Vec<McpServer>,
+    /// Other agent programs as models: those of the user, then those of the built-in table.
+    pub hosts: Vec<AgentHost>,
     /// Programs that are tools: the user's, then those of a trusted project.
     pub user_tools: Vec<UserToolEntry>,
     /// Custom slash commands.
@@ -314,6 +317,7 @@ impl Default for Config {
             skills: Arc::default(),
             skills_read_at: None,
             mcp: Vec::new(),
+            hosts: Vec::new(),
             user_tools: Vec::new(),
             commands: Vec::new(),
             team_files: Vec::new(),

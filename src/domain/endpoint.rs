@@ -145,6 +145,9 @@ impl Prices {
     }
 }
 
+/// The kind and the name of the provider whose models are hosts, which speak the Agent Client Protocol.
+pub const HOSTS: &str = "acp";
+
 /// The name of the provider and the model when none is configured.
 const NONE: &str = "none";
 
@@ -179,6 +182,16 @@ impl Endpoint {
     /// Whether no model is configured.
     pub fn is_none(&self) -> bool {
         self.kind.is_empty() && self.provider == NONE
+    }
+
+    /// Whether it is another agent program, which carries out its own calls.
+    pub fn is_host(&self) -> bool {
+        self.kind == HOSTS
+    }
+
+    /// Whether requests go to a server over HTTP.
+    pub fn has_server(&self) -> bool {
+        has_server(&self.kind)
     }
 
     /// The endpoint with more parameters, which replace the configured ones.
@@ -266,6 +279,11 @@ pub struct ProviderEntry {
 }
 
 impl ProviderEntry {
+    /// Whether requests go to a server over HTTP.
+    pub fn has_server(&self) -> bool {
+        has_server(&self.kind)
+    }
+
     /// The facts about a model: from an error, else the configuration, else the server's list, else its list of an
     /// earlier run, else the built-in table.
     fn facts_of(&self, model: &str) -> ModelFacts {
@@ -322,6 +340,11 @@ impl ProviderEntry {
         let configured = own.map(|own| own.parameters.clone()).unwrap_or_default();
         endpoint.with(&configured.with(&self.run_parameters))
     }
+}
+
+/// Whether requests of this kind go to a server over HTTP.
+pub fn has_server(kind: &str) -> bool {
+    kind != "echo" && kind != HOSTS
 }
 
 /// The configured providers. `echo` is always available.

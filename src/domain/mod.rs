@@ -1,5 +1,6 @@
 //! Plain data shared by the layers above. Nothing here does I/O.
 
+pub mod agent_host;
 pub mod approval;
 pub mod attachment;
 pub mod call_title;

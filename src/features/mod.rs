@@ -4,6 +4,8 @@
 //! without the folder and the row, the program is built without the feature.
 
 mod done;
+#[cfg(feature = "hosts")]
+mod hosts;
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
 mod notify_hooks;
@@ -78,6 +80,9 @@ pub const FEATURES: &[Feature] = &[
     // Pages of the web, as text for models.
     #[cfg(feature = "web-fetch")]
     web_fetch::FEATURE,
+    // Other agent programs as models.
+    #[cfg(feature = "hosts")]
+    hosts::FEATURE,
     // Tools, resources and prompts of servers of the Model Context Protocol.
     #[cfg(feature = "mcp")]
     mcp::FEATURE,

@@ -13,6 +13,7 @@
 //! | [`anthropic`] | Messages: Anthropic and everything compatible |
 //! | [`google`] | Gemini |
 //! | [`echo`] | the built-in provider without a network |
+//! | [`host`] | other agent programs, over the Agent Client Protocol |
 //! | [`aws`] | signatures of requests to Bedrock |
 //! | `turns` | from a log of messages to a conversation that strict servers accept |
 //! | `response` | which kind of response the bytes are, and how it ends |
@@ -35,7 +36,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::base::error::Result;
-use crate::domain::endpoint::{Endpoint, Secret};
+use crate::domain::endpoint::{Endpoint, Secret, has_server};
 use crate::domain::http::{HttpHead, HttpRequest};
 use crate::domain::message::Message;
 use crate::domain::parameters::Parameter;
@@ -50,6 +51,7 @@ pub mod echo;
 mod error_object;
 mod failure;
 pub mod google;
+pub mod host;
 mod limits;
 pub mod list;
 pub mod openai;
@@ -87,6 +89,8 @@ pub enum ProviderRequest {
     Http(HttpRequest),
     /// A reply that is already known, without network and decoder.
     Script(Script),
+    /// A prompt for a host, whose component delivers the events of the reply.
+    Prompt(Box<host::HostPrompt>),
 }
 
 /// A reply that is played by deadlines of the loop.
@@ -145,6 +149,13 @@ pub struct Service {
     pub models: &'static str,
 }
 
+impl ProviderSpec {
+    /// Whether requests go to a server over HTTP.
+    pub fn has_server(&self) -> bool {
+        has_server(self.kind)
+    }
+}
+
 /// Turns the bytes of one response into events.
 ///
 /// There is exactly one [`StreamEvent::Done`] for a complete reply, or one [`StreamEvent::Error`] for a failed one, and
@@ -160,8 +171,14 @@ pub trait Decoder {
 }
 
 /// All kinds of providers, as the configuration names them.
-pub const PROVIDERS: &[&ProviderSpec] =
-    &[&openai::OPENAI, &openai_responses::OPENAI_RESPONSES, &anthropic::ANTHROPIC, &google::GOOGLE, &echo::ECHO];
+pub const PROVIDERS: &[&ProviderSpec] = &[
+    &openai::OPENAI,
+    &openai_responses::OPENAI_RESPONSES,
+    &anthropic::ANTHROPIC,
+    &google::GOOGLE,
+    &echo::ECHO,
+    &host::HOST,
+];
 
 /// Checks that the model of this endpoint supports a thinking level, without a request.
 pub fn check_thinking(endpoint: &Endpoint, thinking: Thinking) -> Result<()> {

@@ -2,9 +2,11 @@
 
 use crate::agent::{Effect, State};
 use crate::base::clock::Moment;
+use crate::base::error::Error;
 use crate::base::id::AgentId;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::scrollback::LineKind;
+use crate::domain::stream::StreamEvent;
 use crate::repl::Repl;
 use crate::repl::core::log::record_checkpoints;
 use crate::repl::core::turns::end_question;
@@ -94,8 +96,12 @@ impl Repl {
             Effect::WaitOver(call) => {
                 self.core.with_agent(agent_id, |agent, context| agent.end_background_wait(&call, context));
             }
-            // Only MCP servers ask, and their component has taken the answer.
-            Effect::Elicited { .. } => {}
+            // Only MCP servers and hosts ask, and their components have taken the answer.
+            Effect::Elicited { .. } | Effect::HostAnswered { .. } => {}
+            Effect::Prompt(_) => {
+                let events = vec![StreamEvent::Error(Error::not_built_in("hosts"))];
+                self.core.with_agent(agent_id, |agent, context| agent.on_host_events(events, context));
+            }
             Effect::FallBack(error) => model::fall_back(&mut self.core, agent_id, error),
             Effect::ReturnText(text) => drafts::return_message(&mut self.core, agent_id, &input_line(&text)),
             Effect::StateChanged(from, to) => self.on_state_changed(agent_id, from, to),

@@ -52,7 +52,7 @@ impl SendQueue {
 
     /// Takes over the experience of another process with the host of this endpoint.
     pub fn look(&mut self, endpoint: &Endpoint) {
-        let Some((directory, clock)) = self.shared.clone().filter(|_| endpoint.kind != "echo") else { return };
+        let Some((directory, clock)) = self.shared.clone().filter(|_| endpoint.has_server()) else { return };
         let pace = self.pace(&endpoint.provider);
         if !pace.is_shared() {
             pace.share(pace_file(&directory, endpoint), clock);

@@ -65,7 +65,7 @@ const TOOL: ToolDeclaration =
 
 /// The protocols that there are, except the one that needs no network.
 fn kinds() -> impl Iterator<Item = &'static str> {
-    PROVIDERS.iter().map(|spec| spec.kind).filter(|kind| *kind != "echo")
+    PROVIDERS.iter().filter(|spec| spec.has_server()).map(|spec| spec.kind)
 }
 
 fn model(kind: &str) -> &'static Model {

@@ -55,7 +55,7 @@ impl Asked<'_> {
             tools: self.tools,
         })? {
             ProviderRequest::Http(request) => Ok(request),
-            ProviderRequest::Script(_) => panic!("no script"),
+            other => panic!("no request: {other:?}"),
         }
     }
 

@@ -46,7 +46,7 @@ impl Asked<'_> {
         let conversation = Conversation { endpoint, key, thinking: *thinking, system, messages: &messages, tools };
         match (find("google").expect("a provider").build_request)(&conversation)? {
             ProviderRequest::Http(request) => Ok(request),
-            ProviderRequest::Script(_) => panic!("no script"),
+            other => panic!("no request: {other:?}"),
         }
     }
 

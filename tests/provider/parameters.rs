@@ -27,7 +27,7 @@ fn text(kind: &str, model: &str, thinking: Thinking, values: &[(&str, &str)]) ->
         Conversation { endpoint: &endpoint, key: None, thinking, system: "", messages: &[&log], tools: &[] };
     match (find(kind).unwrap().build_request)(&conversation).unwrap() {
         ProviderRequest::Http(request) => String::from_utf8(request.body.to_vec()).unwrap(),
-        ProviderRequest::Script(_) => panic!("no script"),
+        other => panic!("no request: {other:?}"),
     }
 }
 

@@ -38,7 +38,7 @@ fn open(endpoint: &Endpoint, system: &str, bodies: &[Body], tools: &[ToolDeclara
         tools,
     })? {
         ProviderRequest::Http(request) => Ok(request),
-        ProviderRequest::Script(_) => panic!("no script"),
+        other => panic!("no request: {other:?}"),
     }
 }
 
@@ -242,7 +242,7 @@ fn a_model_that_supports_tools_only_without_thinking_gets_effort_none() {
             ProviderRequest::Http(request) => {
                 Ok(serde_json::from_slice::<Value>(&request.body).unwrap()["reasoning_effort"].clone())
             }
-            ProviderRequest::Script(_) => panic!("no script"),
+            other => panic!("no request: {other:?}"),
         }
     };
     for model in ["gpt-5.4", "gpt-5.6-terra", "gpt-6"] {

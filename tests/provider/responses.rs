@@ -27,7 +27,7 @@ fn open(
     let conversation = Conversation { endpoint, key, thinking, system, messages: &messages, tools };
     match (find("openai-responses").unwrap().build_request)(&conversation)? {
         ProviderRequest::Http(request) => Ok(request),
-        ProviderRequest::Script(_) => panic!("no script"),
+        other => panic!("no request: {other:?}"),
     }
 }
 

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{
-    AgentDefinition, Catalog, CustomCommand, DisplaySettings, DoneSettings, Endpoint, EnvironmentEntry, Hook,
-    McpServer, ModelFacts, Network, Policy, ProviderEntry, Rules, SandboxSettings, Settings, Thinking, TreeLimits,
-    UserToolEntry, WorktreeSettings,
+    AgentDefinition, AgentHost, Catalog, CustomCommand, DisplaySettings, DoneSettings, Endpoint, EnvironmentEntry,
+    Hook, McpServer, ModelFacts, Network, Policy, ProviderEntry, Rules, SandboxSettings, Settings, Thinking,
+    TreeLimits, UserToolEntry, WorktreeSettings,
 };
 use polylogue::{AgentId, Change, Clock, Config, Decision, Fork, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
@@ -66,6 +66,8 @@ pub struct Plan {
     pub commands: Vec<CustomCommand>,
     /// MCP servers.
     pub mcp: Vec<McpServer>,
+    /// Other agent programs as models.
+    pub hosts: Vec<AgentHost>,
     /// Programs that are tools.
     pub user_tools: Vec<UserToolEntry>,
     pub definitions: Vec<AgentDefinition>,
@@ -129,6 +131,7 @@ impl Default for Plan {
             providers: Vec::new(),
             commands: Vec::new(),
             mcp: Vec::new(),
+            hosts: Vec::new(),
             user_tools: Vec::new(),
             definitions: Vec::new(),
             hooks: Vec::new(),
@@ -217,6 +220,7 @@ impl Plan {
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),
             mcp: self.mcp.clone(),
+            hosts: self.hosts.clone(),
             user_tools: self.user_tools.clone(),
             definitions: self.definitions.clone().into(),
             hooks: self.hooks.clone().into(),

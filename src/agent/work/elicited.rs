@@ -60,14 +60,14 @@ impl Agent {
     /// Closes the question of a server whose call is over.
     pub(super) fn close_elicitation(&mut self, id: &str, context: &mut Context) {
         let Some(at) = self.work.calls.iter().position(|call| call.call.id == id) else { return };
-        if !matches!(self.work.calls[at].progress, Progress::Elicited(_)) {
+        if !matches!(self.work.calls[at].progress, Progress::Elicited(_) | Progress::HostAsks(_)) {
             return;
         }
         self.work.calls[at].progress = Progress::ByLoop(None);
         if self.work.question.as_ref().is_some_and(|question| question.call == at) {
             self.work.question = None;
             self.enter(State::ExecutingTool, context);
-            self.emit(&Chunk::Note("the server does not wait for the answer any more".into()));
+            self.emit(&Chunk::Note("the answer is not waited for any more".into()));
         }
     }
 }

@@ -111,14 +111,8 @@ impl Agent {
     }
 
     pub(super) fn plan_under(&self, policy: Policy, call: &ToolCall, context: &Context) -> Planned {
-        let judge = Judge {
-            environment: &self.tool_environment(),
-            policy,
-            rules: &self.rules,
-            session_rules: context.session_rules,
-            allowed: &self.allowed_directories,
-            endpoint: &self.inputs.endpoint,
-        };
+        let environment = self.tool_environment();
+        let judge = self.judge(&environment, policy, context);
         let planned = match &self.inputs.environment.script {
             Some(script) => asked_as_scripted(plan(call, &judge), script.as_ref()),
             None => plan(call, &judge),
@@ -126,6 +120,22 @@ impl Agent {
         match self.work.repeats.objection(call) {
             Some(reason) => object_to(call, planned, policy, &reason),
             None => planned,
+        }
+    }
+
+    pub(super) fn judge<'a>(
+        &'a self,
+        environment: &'a Environment,
+        policy: Policy,
+        context: &'a Context<'_>,
+    ) -> Judge<'a> {
+        Judge {
+            environment,
+            policy,
+            rules: &self.rules,
+            session_rules: context.session_rules,
+            allowed: &self.allowed_directories,
+            endpoint: &self.inputs.endpoint,
         }
     }
 

@@ -82,8 +82,10 @@ pub(super) fn add_edit(result: &mut ToolResult, call: &ToolCall) {
 
 impl Agent {
     pub(super) fn ask(&mut self, at: usize, context: &mut Context) {
-        if !matches!(self.work.calls[at].progress, Progress::Objected(..) | Progress::Elicited(_))
-            && !self.plan_again(at, Permission::Wanted, context)
+        if !matches!(
+            self.work.calls[at].progress,
+            Progress::Objected(..) | Progress::Elicited(_) | Progress::HostAsks(_)
+        ) && !self.plan_again(at, Permission::Wanted, context)
         {
             return self.start_calls(context);
         }
@@ -95,6 +97,7 @@ impl Agent {
             Progress::Waiting(_, prepared, _) => prepared.question.clone(),
             Progress::Objected(_, objected) => objected.1.question.clone(),
             Progress::Elicited(asked) => elicited::question(asked),
+            Progress::HostAsks(question) => (**question).clone(),
             _ => return,
         };
         self.work.calls[at].is_unread = false;
@@ -195,6 +198,9 @@ impl Agent {
             }
             decision if matches!(self.work.calls[pending.call].progress, Progress::Elicited(_)) => {
                 self.answer_elicitation(pending.call, decision.is_ok(), context);
+            }
+            decision if matches!(self.work.calls[pending.call].progress, Progress::HostAsks(_)) => {
+                self.answer_host(pending.call, decision, context);
             }
             Err(reason) => {
                 let call = &mut self.work.calls[pending.call];

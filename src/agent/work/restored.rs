@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Call, Hooked, Objection, Permission, Progress, failure_result, unrunnable};
+use super::{Call, Objection, Permission, Progress, failure_result, unrunnable};
 use crate::agent::exchange::Exchange;
 use crate::agent::{Agent, Context};
 use crate::domain::approval::Policy;
@@ -26,25 +26,17 @@ impl Agent {
     /// Restores the turn of an earlier process up to its question; [`Agent::ask_again`] asks it. `None`: the call can
     /// no longer be made, and nothing has changed.
     pub fn restore_turn(&mut self, turn: AskingTurn, context: &Context) -> Option<RestoredCall> {
+        // A host has ended with the process that asked for it.
+        if self.inputs.endpoint.is_host() {
+            return None;
+        }
         let policy = self.policy_of_restored();
         let before = std::mem::replace(&mut self.known_files, Arc::new(KnownFiles::learning()));
         let calls = turn.calls.into_iter().map(|(call, result)| {
             let is_stored = result.is_some();
             let planned = || self.plan_under(policy, &call, context).progress;
             let progress = result.map_or_else(planned, Progress::Answered);
-            let hooked = Hooked::default();
-            Call {
-                call,
-                progress,
-                is_stored,
-                is_shown: true,
-                refusal: None,
-                is_restored: false,
-                is_edited: false,
-                is_unread: false,
-                asked_at: context.now,
-                hooked,
-            }
+            Call { is_stored, is_shown: true, ..Call::new(call, progress, context.now) }
         });
         let mut calls: Vec<Call> = calls.collect();
         answer_uncertain(&mut calls);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::agent_hosts::{self, FileHost};
 use super::file::{self, Entry, FileReader};
 use super::providers::{self, FileProvider};
 use super::settings::{Files, SETTINGS, Setting, Values};
@@ -29,6 +30,8 @@ pub struct Layer {
     /// `[environments.NAME]`, in order.
     pub environments: Vec<(EnvironmentEntry, Location)>,
     pub mcp: Vec<McpServer>,
+    /// `[hosts.NAME]`, in order.
+    pub hosts: Vec<FileHost>,
     /// `[tools.NAME]`, in order.
     pub user_tools: Vec<UserToolEntry>,
     pub hooks: Vec<Hook>,
@@ -50,7 +53,7 @@ pub struct Opened {
     pub variables: Vec<String>,
 }
 
-const TABLES: [&str; 17] = [
+const TABLES: [&str; 18] = [
     "done",
     "worktree",
     "history",
@@ -58,6 +61,7 @@ const TABLES: [&str; 17] = [
     "providers",
     "environments",
     "mcp",
+    "hosts",
     "hooks",
     "rules",
     "projects",
@@ -97,6 +101,13 @@ pub fn read(reader: &mut FileReader<'_>) -> Layer {
                 reader.warn(&entry, "ignored: a project declares MCP servers in .mcp.json");
             }
             "mcp" => layer.mcp = mcp::read(reader, &entry),
+            "hosts" if reader.is_project() => {
+                reader.warn(
+                    &entry,
+                    "ignored: a project cannot choose which programs answer; set it in your own configuration",
+                );
+            }
+            "hosts" => layer.hosts = agent_hosts::read(reader, &entry),
             "hooks" => layer.hooks = hooks::read(reader, &entry),
             "rules" => layer.rules = rules(reader, &entry),
             project_rules::TABLE if reader.is_project() => {

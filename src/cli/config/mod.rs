@@ -18,6 +18,7 @@
 //! | `team` | files of templates and workflows |
 //! | `show` | `polylogue config` |
 
+pub(super) mod agent_hosts;
 pub(super) mod catalog;
 mod choices;
 mod claude;
@@ -116,7 +117,10 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     let (user, project) =
         (user_layer(&files, arguments, env, &mut diagnostics), project_layer(&files, env, &mut diagnostics));
     let all: Vec<_> = user.providers.iter().chain(&project.providers).cloned().collect();
-    let providers = catalog::known_providers(&all, env, &mut diagnostics);
+    let mut providers = catalog::known_providers(&all, env, &mut diagnostics);
+    if cfg!(feature = "hosts") {
+        providers.push(agent_hosts::provider(&user.hosts));
+    }
     let (mut values, sources) = resolve_settings(&user, &project, &providers, arguments, env, &mut diagnostics);
     let run = run_parameters(arguments, env, &mut diagnostics);
     diagnostics.warnings.extend(files.ignored.iter().map(|path| ignored(path)));
@@ -143,6 +147,7 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     values.config.hooks = user.hooks.into_iter().chain(hooks).collect();
     let of_project = files.mcp.as_ref().map(|file| file.servers(&mut diagnostics.warnings)).unwrap_or_default();
     values.config.mcp = mcp::all(user.mcp, of_project, env, &withheld, &mut diagnostics);
+    values.config.hosts = agent_hosts::all(user.hosts, env, &mut diagnostics);
     if cfg!(not(feature = "mcp")) && !values.config.mcp.is_empty() {
         values.config.mcp.clear();
         diagnostics.warnings.push("MCP servers are not started: rebuild with --features mcp".into());

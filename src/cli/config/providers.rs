@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use super::file::{self, Entry, FileReader, entries, value_of};
 use super::layer::{NAME_EXPECTED, is_name};
 use super::source::Location;
-use crate::domain::endpoint::{ModelFacts, ModelSettings, Prices};
+use crate::domain::endpoint::{HOSTS, ModelFacts, ModelSettings, Prices};
 use crate::domain::http::is_token;
 use crate::domain::parameters::{BODY, ParameterName, Parameters};
 use crate::domain::reasoning::SendReasoning;
@@ -86,7 +86,7 @@ pub fn read(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<FileProvider>
     let mut providers = Vec::new();
     for inner in reader.table(entry) {
         match inner.name {
-            "echo" => reader.error(&inner, "echo is built in: choose another name"),
+            "echo" | HOSTS => reader.error(&inner, &format!("{} is built in: choose another name", inner.name)),
             name if !is_name(name) => reader.error(&inner, NAME_EXPECTED),
             _ => providers.push(provider(reader, &inner)),
         }
@@ -145,7 +145,7 @@ const LITERAL_KEY: &str = "keys are not stored here: use api_key_env with the na
 
 /// Whether a provider can have this protocol.
 fn is_kind(kind: &str) -> bool {
-    kind != "echo" && PROVIDERS.iter().any(|spec| spec.kind == kind)
+    PROVIDERS.iter().any(|spec| spec.has_server() && spec.kind == kind)
 }
 
 fn kind(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<String> {

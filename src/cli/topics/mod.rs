@@ -55,6 +55,7 @@ const TOPICS: &[Topic] = &[
     Topic::fixed(("network", "What commands reach of the network", include_str!("network.txt"))),
     Topic::generated("user-tools", "Programs of yours as tools", tables::user_tools),
     Topic::generated("mcp", "Tools of MCP servers", tables::mcp),
+    Topic::generated("hosts", "Claude Code, Codex and others as agents", tables::hosts),
     Topic::fixed(("skills", "Instructions for certain tasks", include_str!("skills.txt"))),
     Topic::generated("hooks", "Programs that may object to tool calls", tables::hooks),
     Topic::generated("settings", "Configuration files and settings", tables::settings),

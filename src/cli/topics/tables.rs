@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::base::text;
 use crate::cli::config::settings::{Files, SETTINGS, Setting, Values};
-use crate::cli::config::{hooks, layer, mcp, providers, user_tools};
+use crate::cli::config::{agent_hosts, hooks, layer, mcp, providers, user_tools};
 use crate::commands::{self, key_rows};
 use crate::domain::approval::Policy;
 use crate::domain::environment::EnvironmentNames;
@@ -80,6 +80,12 @@ pub fn mcp() -> String {
     out
 }
 
+pub fn hosts() -> String {
+    let mut out = include_str!("hosts.txt").to_owned();
+    agent_hosts::KEYS.iter().for_each(|(key, about)| item(&mut out, key, about));
+    out
+}
+
 pub fn hooks() -> String {
     let mut out = include_str!("hooks.txt").to_owned();
     hooks::KEYS.iter().for_each(|(key, about)| item(&mut out, key, about));
@@ -121,7 +127,7 @@ pub fn settings() -> String {
          project's file.",
     );
     out += "\nValues of kind:\n\n";
-    for spec in PROVIDERS.iter().filter(|spec| spec.kind != "echo") {
+    for spec in PROVIDERS.iter().filter(|spec| spec.has_server()) {
         item(&mut out, spec.kind, spec.about);
     }
     out
@@ -134,7 +140,7 @@ pub fn parameters() -> String {
     }
     item(&mut out, "body.NAME", "any value: a field of the body that polylogue does not set itself");
     out += "\nParameters of the protocols, besides thinking and body.NAME:\n\n";
-    for spec in PROVIDERS.iter().filter(|spec| spec.kind != "echo") {
+    for spec in PROVIDERS.iter().filter(|spec| spec.has_server()) {
         let names: Vec<&str> = spec.parameters.iter().map(|parameter| parameter.name()).collect();
         item(&mut out, spec.kind, &names.join(", "));
     }

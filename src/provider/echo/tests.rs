@@ -24,7 +24,7 @@ fn script_of(bodies: Vec<Body>, tools: &[ToolDeclaration]) -> Vec<Step> {
     };
     match build_request(&conversation).unwrap() {
         ProviderRequest::Script(script) => script.steps.into(),
-        ProviderRequest::Http(_) => panic!("echo has no network"),
+        other => panic!("echo has scripts only: {other:?}"),
     }
 }
 

@@ -138,7 +138,7 @@ pub(in crate::repl) fn shared_prefix(core: &Core, id: AgentId) -> Option<Prefix>
     let (inherited, own): (Vec<_>, Vec<_>) =
         conversation.into_iter().partition(|message| message.id <= agent.identity.fork_point);
     let is_first = !own.iter().any(|message| matches!(message.body, Body::Assistant(_)));
-    if !is_first || endpoint.kind == "echo" || total_length(&inherited) < MIN_CACHED_BYTES {
+    if !is_first || !endpoint.has_server() || total_length(&inherited) < MIN_CACHED_BYTES {
         return None;
     }
     let prefix = Prefix { parent, model: endpoint.full_name(), instructions: hash_of_instructions(agent) };

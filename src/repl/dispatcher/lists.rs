@@ -115,7 +115,7 @@ impl ModelLists {
     pub(super) fn start_all(&mut self, core: &Core) {
         let used = core.config().endpoint.provider.as_str();
         let entries = core.config().catalog.0.iter().filter(|entry| !entry.is_assumed || entry.name == used);
-        for entry in entries.filter(|entry| entry.key_command.is_none() && entry.kind != "echo") {
+        for entry in entries.filter(|entry| entry.key_command.is_none() && entry.has_server()) {
             let key = entry.key.clone().map(|secret| Credential { secret, run: 0 });
             self.start(core, &entry.endpoint("any"), key.as_ref());
         }

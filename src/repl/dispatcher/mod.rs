@@ -118,7 +118,7 @@ impl Dispatcher {
         if endpoint.model.is_empty() {
             return self.lists.find_model(core, agent, key.as_ref());
         }
-        if core.config().looks_up_models && endpoint.facts.context.is_none() && endpoint.kind != "echo" {
+        if core.config().looks_up_models && endpoint.facts.context.is_none() && endpoint.has_server() {
             self.lists.start(core, &endpoint, key.as_ref());
         }
         let (now, prefix) = (core.now(), shared_prefix(core, agent));

@@ -1,0 +1,136 @@
+//! The calls of a host. It carries them out itself; here they are shown, stored and, where the host asks first, judged and
+//! asked about like the calls of a model.
+
+use std::sync::Arc;
+
+use super::{Call, Progress, Work};
+use crate::agent::{Agent, Context, Effect, State};
+use crate::domain::approval::Policy;
+use crate::domain::call_title::title_of;
+use crate::domain::chunk::Chunk;
+use crate::domain::message::Body;
+use crate::domain::tool::ToolCall;
+use crate::policy::Verdict;
+use crate::tools::file_versions::KnownFiles;
+use crate::tools::{Question, visible};
+
+/// The answer to a host that asks before it carries out a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostVerdict {
+    Allowed,
+    Refused,
+    /// The person is asked; [`Effect::HostAnswered`] follows.
+    Asked,
+}
+
+impl Work {
+    /// The call about which a host has asked and the person was not asked yet.
+    pub(super) fn next_of_host(&self) -> Option<usize> {
+        self.calls.iter().position(|call| matches!(call.progress, Progress::HostAsks(_)))
+    }
+}
+
+impl Agent {
+    /// Whether a call of a host is under way.
+    pub fn carries_out_calls(&self) -> bool {
+        matches!(self.state, State::ExecutingTool | State::AwaitingApproval) && !self.work.calls.is_empty()
+    }
+
+    /// A host carries out another call, beside those that it has begun. False if there are none.
+    pub fn add_host_call(&mut self, call: ToolCall, context: &mut Context) -> bool {
+        if !self.carries_out_calls() || self.is_stopping() {
+            return false;
+        }
+        context.outbox.push(self.id(), Effect::Persist(vec![Body::ToolCall(call.clone())]));
+        self.work.calls.push(Call::new(call, Progress::ByLoop(None), context.now));
+        self.show_host_call(self.work.calls.len() - 1);
+        true
+    }
+
+    pub(super) fn show_host_call(&mut self, at: usize) {
+        let call = &self.work.calls[at].call;
+        let title = title_of(&call.name, &call.arguments);
+        self.show_call(at, &title);
+    }
+
+    /// A host asks before it carries out this call, whose title in its own words is given.
+    pub fn ask_for_host(&mut self, id: &str, title: &str, context: &mut Context) -> HostVerdict {
+        let waits = |call: &Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
+        let Some(at) = self.work.calls.iter().position(waits) else { return HostVerdict::Refused };
+        match self.judge_host_call(&self.work.calls[at].call, title, context) {
+            Judged::Allowed => HostVerdict::Allowed,
+            Judged::Refused(why) => {
+                self.emit(&Chunk::Note(format!("refused a call of the host: {why}")));
+                context.outbox.push(self.id(), Effect::Refused(format!("{title} ({why})")));
+                HostVerdict::Refused
+            }
+            Judged::Ask(question) => {
+                self.work.calls[at].progress = Progress::HostAsks(question);
+                self.advance_tools(context);
+                HostVerdict::Asked
+            }
+        }
+    }
+
+    fn judge_host_call(&self, call: &ToolCall, title: &str, context: &Context) -> Judged {
+        let mut environment = self.tool_environment();
+        // The host has read what it edits.
+        Arc::make_mut(&mut environment).known_files = Arc::new(KnownFiles::learning());
+        let Ok((spec, mut prepared)) = environment.prepare(&call.name, &call.arguments) else {
+            return judge_unknown(self.policy(), call, title);
+        };
+        let judged = self.judge(&environment, self.policy(), context).judge(spec, &prepared);
+        match judged.verdict {
+            Verdict::Free => Judged::Allowed,
+            Verdict::Ask(reason) => {
+                prepared.question.add_reason(&reason);
+                prepared.question.ways = judged.ways;
+                Judged::Ask(Box::new(prepared.question))
+            }
+            Verdict::Unasked(reason) | Verdict::Refuse(reason) => Judged::Refused(visible(&reason)),
+        }
+    }
+
+    /// The person has answered the question of a host. Refused calls end when the host says so.
+    pub(super) fn answer_host(&mut self, at: usize, answer: Result<(), &str>, context: &mut Context) {
+        let call = &mut self.work.calls[at];
+        call.progress = Progress::ByLoop(None);
+        let (call, allowed) = (call.call.id.clone(), answer.is_ok());
+        if let Err(reason) = answer {
+            self.emit(&Chunk::Note(reason.to_owned()));
+        }
+        context.outbox.push(self.id(), Effect::HostAnswered { call, allowed });
+    }
+
+    /// The turn of a host has ended: its calls have no other results.
+    pub fn end_host_calls(&mut self, context: &mut Context) {
+        let open: Vec<String> = self.work.calls.iter().filter_map(open_call).collect();
+        for id in &open {
+            self.answer_call(id, Ok(String::new()), context);
+        }
+    }
+}
+
+fn open_call(call: &Call) -> Option<String> {
+    matches!(call.progress, Progress::ByLoop(_) | Progress::HostAsks(_)).then(|| call.call.id.clone())
+}
+
+enum Judged {
+    Allowed,
+    Refused(String),
+    Ask(Box<Question>),
+}
+
+/// A call that none of our tools corresponds to: its title and its arguments are shown.
+fn judge_unknown(policy: Policy, call: &ToolCall, title: &str) -> Judged {
+    match policy {
+        Policy::Yolo => Judged::Allowed,
+        Policy::Plan | Policy::Never => {
+            Judged::Refused(format!("it needs approval, and the policy is {}", policy.name()))
+        }
+        Policy::Ask | Policy::Auto => {
+            let detail = call.arguments.lines().map(visible).collect();
+            Judged::Ask(Box::new(Question::new(visible(title), detail)))
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! How the loop drives the hosts.
+
+use super::{Hosts, State};
+use crate::agent::Effect;
+use crate::base::clock::Moment;
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::reactor::{Ready, Source};
+use crate::repl::component::{Command, Component};
+use crate::repl::core::Core;
+use crate::repl::event::Event;
+use crate::repl::timeout::{TOOL_POLL, WakeReason};
+
+impl Component for Hosts {
+    fn on_ready(&mut self, ready: &[Ready], core: &mut Core) -> Result<()> {
+        let now = core.now();
+        for item in ready {
+            let Source::Feature { name: "hosts", number: source, .. } = item.source else { continue };
+            let Some((number, port)) = self.sources.get(&source).copied() else { continue };
+            if let Some(State::Running(process, connection)) =
+                self.processes.get_mut(&number).map(|host| &mut host.state)
+            {
+                process.on_ready(source, port, now, core.reactor())?;
+                process.take_lines().iter().for_each(|line| connection.on_line(line));
+                self.is_due = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: &Event, core: &mut Core) {
+        match event {
+            Event::Removed { agent, .. } => self.forget(core, *agent),
+            Event::Interrupted { .. } | Event::TurnEnded { .. } => self.is_due |= !self.sessions.is_empty(),
+            _ => {}
+        }
+    }
+
+    fn on_effect(&mut self, core: &mut Core, agent: AgentId, effect: Effect) -> Option<Effect> {
+        match effect {
+            Effect::Prompt(prompt) => self.prompt(core, agent, *prompt),
+            Effect::HostAnswered { call, allowed } if self.sessions.contains_key(&agent) => {
+                self.on_answer(agent, &call, allowed);
+            }
+            other => return Some(other),
+        }
+        self.is_due = true;
+        None
+    }
+
+    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+        self.is_due = false;
+        for number in self.processes.keys().copied().collect::<Vec<_>>() {
+            self.step_process(core, number);
+        }
+        for agent in self.sessions.keys().copied().collect::<Vec<_>>() {
+            self.step_session(core, agent);
+        }
+        for number in self.processes.keys().copied().collect::<Vec<_>>() {
+            self.write(core, number);
+        }
+        self.end_unused(core);
+        let now = core.now();
+        self.ending.retain_mut(|ending| !ending.is_over(now));
+    }
+
+    fn has_work(&self, _: &Core) -> bool {
+        self.is_due
+    }
+
+    fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
+        let now = core.now();
+        let of_process = self.processes.values().filter_map(|host| match &host.state {
+            State::Starting(_) => Some(now + TOOL_POLL),
+            State::Running(process, connection) => connection.deadline().into_iter().chain(process.deadline()).min(),
+        });
+        let of_cancelled = self.sessions.values().filter_map(|session| session.give_up_at);
+        let of_ending = (!self.ending.is_empty()).then(|| now + TOOL_POLL);
+        let at = of_process.chain(of_cancelled).chain(of_ending).min();
+        at.map(|at| (at, WakeReason::Feature("hosts")))
+    }
+
+    fn begin_end(&mut self, core: &mut Core) {
+        self.sessions.clear();
+        self.end_unused(core);
+    }
+
+    fn has_to_end(&self) -> bool {
+        !self.ending.is_empty()
+    }
+}

@@ -1,0 +1,279 @@
+//! The client side of the Agent Client Protocol (version 1) with one process: its messages, without the process itself and
+//! without what they mean to agents. Unknown fields and updates are ignored, as the protocol asks.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::base::clock::Moment;
+use crate::base::id::AgentId;
+use crate::base::json_rpc::{self, AUTH_REQUIRED, Fault, Incoming, UNKNOWN_METHOD};
+use crate::base::text::{sanitise, truncate};
+
+/// The version of the protocol that is spoken (agentclientprotocol.com).
+const VERSION: u64 = 1;
+/// How long a host may take to answer `initialize` or to open a session.
+const START: std::time::Duration = std::time::Duration::from_secs(60);
+/// The width of an error that is shown, in columns.
+const ERROR_WIDTH: usize = 400;
+
+/// How a session begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Opening {
+    New,
+    /// The session with this id goes on.
+    Load(String),
+}
+
+pub(super) enum Event {
+    /// The handshake is done.
+    Ready,
+    /// A session for this agent is there: its id, or why not.
+    Opened { agent: AgentId, result: Result<Opened, Fault> },
+    Update {
+        session: String,
+        update: Value,
+        /// Of the message.
+        bytes: usize,
+    },
+    /// The host asks before a call; [`Connection::permit`] answers.
+    Permission { session: String, request: Value, params: Value },
+    /// A turn is over.
+    Ended { session: String, result: Result<Value, Fault> },
+    /// The process is to be ended.
+    Failed(String),
+}
+
+pub(super) struct Opened {
+    pub(super) session: String,
+    /// It has the conversation of before.
+    pub(super) is_loaded: bool,
+    /// The id of the option that chooses the model.
+    pub(super) model_option: Option<String>,
+}
+
+enum Pending {
+    Initialize,
+    Open {
+        agent: AgentId,
+        opening: Opening,
+    },
+    Prompt {
+        session: String,
+    },
+    /// Nobody waits for the answer.
+    Other,
+}
+
+/// What the host can do.
+#[derive(Default)]
+struct Abilities {
+    loads: bool,
+    resumes: bool,
+    closes: bool,
+    /// Ways to log in, in its own words.
+    logins: Vec<String>,
+}
+
+pub(super) struct Connection {
+    next: u64,
+    pending: BTreeMap<u64, (Pending, Option<Moment>)>,
+    outgoing: Vec<String>,
+    events: VecDeque<Event>,
+    abilities: Option<Abilities>,
+    /// Sessions that are being loaded: what they repeat is known.
+    loading: Vec<String>,
+}
+
+impl Connection {
+    /// Begins the handshake.
+    pub(super) fn start(now: Moment) -> Self {
+        let mut new = Self {
+            next: 0,
+            pending: BTreeMap::new(),
+            outgoing: Vec::new(),
+            events: VecDeque::new(),
+            abilities: None,
+            loading: Vec::new(),
+        };
+        let capabilities = json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
+        let info = json!({"name": "polylogue", "title": "polylogue", "version": env!("CARGO_PKG_VERSION")});
+        let params = json!({"protocolVersion": VERSION, "clientCapabilities": capabilities, "clientInfo": info});
+        new.request("initialize", params, Pending::Initialize, Some(now + START));
+        new
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.abilities.is_some()
+    }
+
+    fn request(&mut self, method: &str, params: Value, pending: Pending, until: Option<Moment>) {
+        self.next += 1;
+        self.outgoing.push(json_rpc::request(self.next, method, params));
+        self.pending.insert(self.next, (pending, until));
+    }
+
+    /// Opens a session in this directory. A host that cannot load sessions begins a new one.
+    pub(super) fn open(&mut self, agent: AgentId, opening: Opening, directory: &Path, now: Moment) {
+        let Some(abilities) = &self.abilities else { return };
+        let directory = directory.to_string_lossy();
+        let mut params = json!({"cwd": directory, "mcpServers": []});
+        let (method, opening) = match opening {
+            Opening::Load(id) if abilities.loads || abilities.resumes => {
+                let method = if abilities.resumes { "session/resume" } else { "session/load" };
+                params["sessionId"] = id.as_str().into();
+                self.loading.push(id.clone());
+                (method, Opening::Load(id))
+            }
+            _ => ("session/new", Opening::New),
+        };
+        self.request(method, params, Pending::Open { agent, opening }, Some(now + START));
+    }
+
+    pub(super) fn prompt(&mut self, session: &str, text: &str) {
+        let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
+        self.request("session/prompt", params, Pending::Prompt { session: session.to_owned() }, None);
+    }
+
+    /// Asks the host to end the turn; it answers the prompt then.
+    pub(super) fn cancel(&mut self, session: &str) {
+        self.outgoing.push(json_rpc::notification("session/cancel", json!({"sessionId": session})));
+    }
+
+    pub(super) fn close(&mut self, session: &str) {
+        if self.abilities.as_ref().is_some_and(|abilities| abilities.closes) {
+            self.request("session/close", json!({"sessionId": session}), Pending::Other, None);
+        }
+    }
+
+    pub(super) fn set_option(&mut self, session: &str, option: &str, value: &str) {
+        let params = json!({"sessionId": session, "configId": option, "value": value});
+        self.request("session/set_config_option", params, Pending::Other, None);
+    }
+
+    /// Answers a question: with one of its options, or that the turn was cancelled.
+    pub(super) fn permit(&mut self, request: &Value, option: Option<&str>) {
+        let outcome = match option {
+            Some(option) => json!({"outcome": "selected", "optionId": option}),
+            None => json!({"outcome": "cancelled"}),
+        };
+        self.outgoing.push(json_rpc::response(request, json!({"outcome": outcome})));
+    }
+
+    pub(super) fn take_messages(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.outgoing)
+    }
+
+    pub(super) fn take_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    pub(super) fn deadline(&self) -> Option<Moment> {
+        self.pending.values().filter_map(|(_, until)| *until).min()
+    }
+
+    pub(super) fn on_deadline(&mut self, now: Moment) {
+        if self.deadline().is_some_and(|until| until <= now) {
+            self.events.push_back(Event::Failed(format!("did not answer within {} s", START.as_secs())));
+        }
+    }
+
+    pub(super) fn on_line(&mut self, line: &[u8]) {
+        match json_rpc::read(line) {
+            Ok(Incoming::Response { id, result }) => {
+                let pending = id.as_u64().and_then(|id| self.pending.remove(&id));
+                if let Some((pending, _)) = pending {
+                    self.on_response(pending, result);
+                }
+            }
+            Ok(Incoming::Notification { method, params }) if method == "session/update" => {
+                self.on_update(params, line.len());
+            }
+            Ok(Incoming::Request { id, method, params }) if method == "session/request_permission" => {
+                let session = text(&params, "sessionId");
+                self.events.push_back(Event::Permission { session, request: id, params });
+            }
+            Ok(Incoming::Request { id, method, .. }) => {
+                let fault = Fault::new(UNKNOWN_METHOD, format!("{method} is not supported"));
+                self.outgoing.push(json_rpc::error(&id, &fault));
+            }
+            Ok(Incoming::Notification { .. }) => {}
+            // Some programs print more than messages.
+            Err(_) => {}
+        }
+    }
+
+    fn on_update(&mut self, mut params: Value, bytes: usize) {
+        let session = text(&params, "sessionId");
+        if !self.loading.contains(&session) {
+            self.events.push_back(Event::Update { session, update: params["update"].take(), bytes });
+        }
+    }
+
+    fn on_response(&mut self, pending: Pending, result: Result<Value, Fault>) {
+        match pending {
+            Pending::Initialize => match result {
+                Ok(answer) => self.on_initialized(&answer),
+                Err(fault) => self.events.push_back(Event::Failed(self.why(&fault))),
+            },
+            Pending::Open { agent, opening } => {
+                let known = if let Opening::Load(id) = &opening { Some(id.clone()) } else { None };
+                self.loading.retain(|id| Some(id) != known.as_ref());
+                let result = result.map_err(|fault| Fault { message: self.why(&fault), ..fault });
+                let opened = |answer: Value| Opened {
+                    is_loaded: known.is_some(),
+                    model_option: model_option(&answer),
+                    session: known.unwrap_or_else(|| text(&answer, "sessionId")),
+                };
+                self.events.push_back(Event::Opened { agent, result: result.map(opened) });
+            }
+            Pending::Prompt { session } => {
+                let result = result.map_err(|fault| Fault { message: self.why(&fault), ..fault });
+                self.events.push_back(Event::Ended { session, result });
+            }
+            Pending::Other => {}
+        }
+    }
+
+    fn on_initialized(&mut self, answer: &Value) {
+        if answer["protocolVersion"].as_u64() != Some(VERSION) {
+            let version = &answer["protocolVersion"];
+            let why = format!("speaks version {version} of the Agent Client Protocol, not {VERSION}: update it");
+            return self.events.push_back(Event::Failed(why));
+        }
+        let capabilities = &answer["agentCapabilities"];
+        let has = |name: &str| capabilities["sessionCapabilities"][name].is_object();
+        let logins = answer["authMethods"].as_array().into_iter().flatten().map(login).collect();
+        let loads = capabilities["loadSession"] == true;
+        self.abilities = Some(Abilities { loads, resumes: has("resume"), closes: has("close"), logins });
+        self.events.push_back(Event::Ready);
+    }
+
+    /// An error for the person, and how to log in where that is missing.
+    fn why(&self, fault: &Fault) -> String {
+        let message = truncate(&sanitise(&fault.message), ERROR_WIDTH).to_owned();
+        let logins = self.abilities.as_ref().map(|abilities| abilities.logins.as_slice()).unwrap_or_default();
+        match fault.code {
+            AUTH_REQUIRED if logins.is_empty() => format!("{message}: log in with the program itself"),
+            AUTH_REQUIRED => format!("{message}: log in with the program itself ({})", logins.join("; ")),
+            _ => message,
+        }
+    }
+}
+
+fn text(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_default().to_owned()
+}
+
+fn login(method: &Value) -> String {
+    let about = method["description"].as_str().or_else(|| method["name"].as_str()).unwrap_or_default();
+    truncate(&sanitise(about), ERROR_WIDTH / 4).to_owned()
+}
+
+/// The id of the option by which a session chooses its model.
+fn model_option(answer: &Value) -> Option<String> {
+    let is_it = |option: &&Value| option["category"] == "model" || option["id"] == "model";
+    let option = answer["configOptions"].as_array()?.iter().find(is_it)?;
+    option["id"].as_str().map(str::to_owned)
+}

@@ -1,0 +1,412 @@
+//! Hosts: other agent programs as models of agents here, over the Agent Client Protocol.
+//!
+//! ```text
+//!   agent ── Effect::Prompt ──> Hosts ── session/prompt ──> process
+//!   agent <── stream events ──  Hosts <── session/update ── process
+//! ```
+//! An agent whose model is `acp/NAME` has a session with that host. One process serves all agents that use the host in one
+//! directory with the same powers; it runs in the sandbox, with its own directories and hosts of the network besides the
+//! workspace. What it asks is asked here, under the rules and the policy of the agent.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `component` | how the loop drives the hosts |
+//! | `connection` | the messages of the protocol |
+//! | `session` | what an agent is told of what its host says |
+//! | `updates` | the calls of hosts in the words of our tools |
+
+mod component;
+mod connection;
+mod session;
+mod updates;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::agent::{Agent, State as AgentState, Wait};
+use crate::base::error::{Error, ErrorKind};
+use crate::base::id::AgentId;
+use crate::base::json_rpc::{AUTH_REQUIRED, Fault};
+use crate::domain::agent_host::AgentHost;
+use crate::domain::approval::Policy;
+use crate::domain::scrollback::LineKind;
+use crate::domain::stream::StreamEvent;
+use crate::features::Feature;
+use crate::provider::host::HostPrompt;
+use crate::repl::core::Core;
+use crate::tools::Environment;
+use crate::tools::line_process::{Ending, LineProcess, Port, Starting};
+use crate::tools::server_process::ServerProgram;
+use connection::{Connection, Event, Opened};
+use session::Session;
+
+pub const FEATURE: Feature = Feature { component: Some(|| Box::<Hosts>::default()), ..Feature::new("hosts") };
+
+/// How long a host may take to end before it is killed. Its supervisor kills its descendants before that.
+const END_TIME_LIMIT: Duration = Duration::from_secs(3);
+/// How long it may take to end a turn that was cancelled.
+const CANCEL_TIME_LIMIT: Duration = Duration::from_secs(10);
+
+#[derive(Default)]
+struct Hosts {
+    processes: BTreeMap<u64, Process>,
+    sessions: BTreeMap<AgentId, Session>,
+    /// The process of each descriptor that the reactor watches.
+    sources: BTreeMap<u64, (u64, Port)>,
+    /// Of processes and descriptors; never reused.
+    numbers: u64,
+    ending: Vec<Ending>,
+    is_due: bool,
+}
+
+/// A host that is running or being started.
+struct Process {
+    key: Key,
+    state: State,
+}
+
+enum State {
+    Starting(Starting),
+    Running(Box<LineProcess>, Box<Connection>),
+}
+
+/// What the agents have in common that share a process.
+#[derive(PartialEq, Eq)]
+struct Key {
+    host: AgentHost,
+    directory: PathBuf,
+    worktree: Option<PathBuf>,
+    may_write: bool,
+}
+
+impl Hosts {
+    fn next_number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// An agent asks its host, or goes on with the turn whose calls are done.
+    fn prompt(&mut self, core: &mut Core, agent: AgentId, prompt: HostPrompt) {
+        let session = self.sessions.get_mut(&agent).filter(|session| session.host == prompt.host);
+        if prompt.text.is_empty() {
+            if session.is_none_or(|session| !session.has_turn()) {
+                let why = "the turn of the host was cut off: send a message to go on";
+                fail(core, agent, Error::new(ErrorKind::Protocol, why));
+            }
+            return;
+        }
+        let Some(directory) = core.agent(agent).map(|agent| agent.inputs.environment.working_directory.clone()) else {
+            return;
+        };
+        let is_same = |session: &&mut Session| {
+            let process = self.processes.get(&session.process);
+            let is_there = process.is_some_and(|process| process.key.directory == directory);
+            is_there
+                && core
+                    .agent(agent)
+                    .is_some_and(|agent| may_write(agent) == process.is_some_and(|process| process.key.may_write))
+                && session.is_known_by(&prompt)
+        };
+        if let Some(session) = session.filter(is_same) {
+            session.waiting = Some(prompt);
+            return;
+        }
+        self.leave_session(core, agent);
+        match self.process_for(core, agent, &prompt.host) {
+            Ok(process) => drop(self.sessions.insert(agent, Session::new(prompt.host.clone(), process, prompt))),
+            Err(error) => fail(core, agent, error),
+        }
+    }
+
+    /// The process for an agent, which is started if none runs.
+    fn process_for(&mut self, core: &mut Core, id: AgentId, name: &str) -> Result<u64, Error> {
+        let hosts = &core.config().hosts;
+        let Some(host) = hosts.iter().find(|host| host.name == name).cloned() else {
+            let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+            let message = format!("unknown host {name:?}: declare [hosts.{name}], or use one of {}", names.join(", "));
+            return Err(Error::usage(message));
+        };
+        let Some(agent) = core.agent(id) else { return Err(Error::usage("the agent is gone")) };
+        let environment = &agent.inputs.environment;
+        if environment.remote.is_some() {
+            return Err(Error::usage(
+                "hosts run on this machine only: choose another model for this agent with /model",
+            ));
+        }
+        let (directory, worktree) = (environment.working_directory.clone(), environment.worktree.clone());
+        let key = Key { host, directory, worktree, may_write: may_write(agent) };
+        if let Some((number, _)) = self.processes.iter().find(|(_, process)| process.key == key) {
+            return Ok(*number);
+        }
+        let program = ServerProgram {
+            arguments: key.host.command.clone(),
+            variables: key.host.env.clone(),
+            hosts: key.host.net.clone(),
+            may_write: key.may_write,
+            writable: key.host.write.iter().filter(|path| path.exists()).cloned().collect(),
+            promised: None,
+        };
+        let environment = Environment { remote: None, ..(**environment).clone() };
+        let about = describe(&key, &program.sandbox(&environment));
+        let starting = Starting::begin(program, Arc::new(environment), core.waker())?;
+        core.note(id, LineKind::Note, &about);
+        let number = self.next_number();
+        self.processes.insert(number, Process { key, state: State::Starting(starting) });
+        Ok(number)
+    }
+
+    /// Everything that has happened to a process since the last turn.
+    fn step_process(&mut self, core: &mut Core, number: u64) {
+        self.begin(core, number);
+        let now = core.now();
+        let Some(State::Running(process, connection)) = self.state_of(number) else { return };
+        connection.on_deadline(now);
+        let end = process.take_end(now);
+        process.take_lines().iter().for_each(|line| connection.on_line(line));
+        let fault = process.take_fault();
+        while let Some(State::Running(_, connection)) = self.state_of(number)
+            && let Some(event) = connection.take_event()
+        {
+            self.on_event_of(core, number, event);
+        }
+        if let Some(why) = fault.or(end) {
+            self.fail_process(core, number, &why);
+        }
+    }
+
+    fn state_of(&mut self, number: u64) -> Option<&mut State> {
+        self.processes.get_mut(&number).map(|process| &mut process.state)
+    }
+
+    /// Begins the handshake with a process that was started.
+    fn begin(&mut self, core: &mut Core, number: u64) {
+        let Some(State::Starting(starting)) = self.state_of(number) else { return };
+        let started = match starting.take() {
+            None => return,
+            Some(Ok(started)) => started,
+            Some(Err(why)) => return self.fail_process(core, number, &format!("was not started: {why}")),
+        };
+        let numbers = [(); 4].map(|()| self.next_number());
+        match LineProcess::new(started, "hosts", numbers, core.reactor()) {
+            Ok(process) => {
+                self.sources.extend(process.sources().map(|(source, port)| (source, (number, port))));
+                let connection = Connection::start(core.now());
+                if let Some(state) = self.state_of(number) {
+                    *state = State::Running(Box::new(process), Box::new(connection));
+                }
+            }
+            Err(error) => self.fail_process(core, number, &format!("was not started: {}", error.message)),
+        }
+    }
+
+    fn on_event_of(&mut self, core: &mut Core, number: u64, event: Event) {
+        match event {
+            // Sessions that wait for it are opened in this turn.
+            Event::Ready => {}
+            Event::Opened { agent, result } => self.on_opened(core, number, agent, result),
+            Event::Update { session, update, bytes } => {
+                if let Some((_, session)) = self.session_of(number, &session) {
+                    session.on_update(&update, bytes);
+                    if session.is_overfull() {
+                        self.fail_process(core, number, "says more than is read");
+                    }
+                }
+            }
+            Event::Permission { session, request, params } => {
+                let answer = match self.session_of(number, &session) {
+                    Some((_, session)) => session.on_permission(request, &params),
+                    None => Some((request, None)),
+                };
+                self.answer(number, answer);
+            }
+            Event::Ended { session, result } => {
+                if let Some((_, session)) = self.session_of(number, &session) {
+                    session.on_ended(result.map_err(|fault| error_of(&session.host, fault)));
+                }
+            }
+            Event::Failed(why) => self.fail_process(core, number, &why),
+        }
+    }
+
+    fn session_of(&mut self, number: u64, id: &str) -> Option<(AgentId, &mut Session)> {
+        let is_it = |session: &Session| session.process == number && session.id.as_deref() == Some(id);
+        self.sessions.iter_mut().find(|(_, session)| is_it(session)).map(|(agent, session)| (*agent, session))
+    }
+
+    fn answer(&mut self, number: u64, answers: impl IntoIterator<Item = session::Answer>) {
+        if let Some(State::Running(_, connection)) = self.state_of(number) {
+            answers.into_iter().for_each(|(request, option)| connection.permit(&request, option.as_deref()));
+        }
+    }
+
+    fn on_answer(&mut self, agent: AgentId, call: &str, is_allowed: bool) {
+        let Some(session) = self.sessions.get_mut(&agent) else { return };
+        let (number, answer) = (session.process, session.on_answer(call, is_allowed));
+        self.answer(number, answer);
+    }
+
+    fn on_opened(&mut self, core: &mut Core, number: u64, agent: AgentId, result: Result<Opened, Fault>) {
+        let Some(session) = self.sessions.get_mut(&agent).filter(|session| session.process == number) else { return };
+        match result {
+            Ok(opened) => {
+                let model = self.processes.get(&number).and_then(|process| process.key.host.model.clone());
+                session.on_opened(&opened);
+                if let (Some(model), Some(option)) = (model, &opened.model_option)
+                    && let Some(State::Running(_, connection)) = self.state_of(number)
+                {
+                    connection.set_option(&opened.session, option, &model);
+                }
+            }
+            // A session that cannot be loaded is replaced by a new one with the transcript.
+            Err(_) if session.forget_known() => session.is_opening = false,
+            Err(fault) => {
+                let error = error_of(&session.host, fault);
+                self.sessions.remove(&agent);
+                fail(core, agent, error);
+            }
+        }
+    }
+
+    /// Opens the session of an agent, sends its prompt, tells it what was said, or cancels its turn.
+    fn step_session(&mut self, core: &mut Core, id: AgentId) {
+        let now = core.now();
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let number = session.process;
+        let Some(process) = self.processes.get_mut(&number) else {
+            session.tell(core, id);
+            if !session.has_turn() || !core.agent(id).is_some_and(wants_reply) {
+                self.sessions.remove(&id);
+            }
+            return;
+        };
+        let State::Running(_, connection) = &mut process.state else { return };
+        if !connection.is_ready() {
+            return;
+        }
+        if session.id.is_none() && !session.is_opening {
+            session.is_opening = true;
+            connection.open(id, session.opening(id), &process.key.directory, now);
+        }
+        let wants = core.agent(id).is_some_and(wants_reply);
+        if let (Some(session_id), false) = (session.id.clone(), wants) {
+            if session.is_prompting && !session.is_cancelled {
+                let answers = session.cancel();
+                session.give_up_at = Some(now + CANCEL_TIME_LIMIT);
+                connection.cancel(&session_id);
+                answers.iter().for_each(|(request, option)| connection.permit(request, option.as_deref()));
+            }
+            session.waiting = None;
+        }
+        if let (Some(session_id), false) = (session.id.clone(), session.is_prompting)
+            && let Some(prompt) = session.waiting.take()
+        {
+            connection.prompt(&session_id, &session.begin_turn(&prompt));
+        }
+        let answers = session.tell(core, id);
+        self.answer(number, answers);
+        if self.sessions.get(&id).is_some_and(|session| session.give_up_at.is_some_and(|at| at <= now)) {
+            self.fail_process(core, number, "did not end a cancelled turn");
+        }
+    }
+
+    fn write(&mut self, core: &mut Core, number: u64) {
+        let Some(State::Running(process, connection)) = self.state_of(number) else { return };
+        connection.take_messages().iter().for_each(|message| process.push(message));
+        if let Err(error) = process.write(core.reactor()) {
+            self.fail_process(core, number, &error.message);
+        }
+    }
+
+    /// Ends a process that has failed, and the turns of its agents.
+    fn fail_process(&mut self, core: &mut Core, number: u64, why: &str) {
+        let Some(process) = self.processes.get(&number) else { return };
+        let host = &process.key.host;
+        let mut message = format!("{}: {why}", host.name);
+        if let (true, Some(install)) = (is_missing(why), host.install) {
+            message.push_str(&format!("; install it: {install}"));
+        }
+        self.end(core, number);
+        self.sessions.retain(|agent, session| {
+            let is_theirs = session.process == number;
+            if is_theirs {
+                session.fail(Error::new(ErrorKind::Protocol, message.clone()));
+            }
+            !is_theirs || core.agent(*agent).is_some_and(wants_reply)
+        });
+        self.is_due = true;
+    }
+
+    /// Ends a process without waiting for its end.
+    fn end(&mut self, core: &mut Core, number: u64) {
+        self.sources.retain(|_, (owner, _)| *owner != number);
+        if let Some(Process { state: State::Running(process, _), .. }) = self.processes.remove(&number) {
+            let until = core.now() + END_TIME_LIMIT;
+            self.ending.push(process.end(until, core.reactor()));
+        }
+    }
+
+    fn end_unused(&mut self, core: &mut Core) {
+        let is_unused = |number: &u64| !self.sessions.values().any(|session| session.process == *number);
+        let unused: Vec<u64> = self.processes.keys().copied().filter(is_unused).collect();
+        unused.into_iter().for_each(|number| self.end(core, number));
+    }
+
+    fn forget(&mut self, core: &mut Core, agent: AgentId) {
+        self.leave_session(core, agent);
+        self.is_due = true;
+    }
+
+    /// Ends the session of an agent, whose turn is cancelled.
+    fn leave_session(&mut self, core: &mut Core, agent: AgentId) {
+        let Some(mut session) = self.sessions.remove(&agent) else { return };
+        let (number, id) = (session.process, session.id.clone());
+        if let (Some(id), Some(State::Running(_, connection))) = (id, self.state_of(number)) {
+            if session.is_prompting {
+                connection.cancel(&id);
+            }
+            connection.close(&id);
+        }
+        self.answer(number, session.cancel());
+        self.write(core, number);
+    }
+}
+
+/// Whether the agent waits for its host: for its reply, for calls that it carries out, or for its turn to ask again.
+fn wants_reply(agent: &Agent) -> bool {
+    if !agent.request_endpoint().is_host() || agent.is_stopping() {
+        return false;
+    }
+    match agent.state() {
+        AgentState::WaitingForLlm => !matches!(agent.wait(), Wait::Nothing | Wait::Retry { .. } | Wait::Key),
+        AgentState::ExecutingTool | AgentState::AwaitingApproval => true,
+        _ => false,
+    }
+}
+
+/// Whether the process of an agent may write in the workspace.
+fn may_write(agent: &Agent) -> bool {
+    let can = |name: &str| agent.inputs.environment.tools.iter().any(|tool| tool.declaration.name == name);
+    agent.policy() != Policy::Plan && agent.inputs.has_tools && (can("bash") || can("write_file"))
+}
+
+fn fail(core: &mut Core, agent: AgentId, error: Error) {
+    core.with_agent(agent, |agent, context| agent.on_host_events(vec![StreamEvent::Error(error)], context));
+}
+
+fn error_of(host: &str, fault: Fault) -> Error {
+    let kind = if fault.code == AUTH_REQUIRED { ErrorKind::Auth } else { ErrorKind::Protocol };
+    Error::new(kind, format!("{host}: {}", fault.message))
+}
+
+/// Whether the program is not there.
+fn is_missing(why: &str) -> bool {
+    ["not in PATH", "exit code 127", "No such file"].iter().any(|sign| why.contains(sign))
+}
+
+/// What a person is told when a host is started.
+fn describe(key: &Key, sandbox: &str) -> String {
+    let access = if key.may_write { "it may change files in" } else { "it reads" };
+    format!("starting {}: {access} {}; {sandbox}", key.host.command.join(" "), key.directory.display())
+}

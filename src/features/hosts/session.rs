@@ -1,0 +1,409 @@
+//! The conversation of one agent with its host: what the host has said and the agent was not told yet.
+//!
+//! A turn of a host is told as rounds, like those of a model: text, then calls, which the agent waits for, then text again. What
+//! the host says beside calls that it carries out waits until they are over; calls, their results and questions do not.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::Value;
+
+use super::connection::{Opened, Opening};
+use super::updates::{self, HostCall};
+use crate::agent::{Agent, Context, HostVerdict};
+use crate::base::clock::Moment;
+use crate::base::error::Error;
+use crate::base::id::AgentId;
+use crate::domain::stream::{Finish, StreamEvent, Usage};
+use crate::domain::tool::ToolCall;
+use crate::provider::host::{HostPrompt, HostSession};
+use crate::repl::core::Core;
+
+/// What may wait for an agent, and the bytes of one turn. A host that says more is ended.
+const MAX_WAITING: usize = 100_000;
+const MAX_TURN: usize = 16 << 20;
+
+/// Something that a host has said.
+enum Said {
+    Text(String),
+    Thinking(String),
+    /// It carries out the call with this id.
+    Call(String),
+    /// That call is over.
+    Result(String),
+    /// It asks before that call.
+    Asks(String, Question),
+    /// A list of tasks: a call that is over.
+    Plan(ToolCall, String),
+    End(Result<Finish, Error>),
+}
+
+/// A question that the person has to answer.
+struct Question {
+    request: Value,
+    options: Value,
+}
+
+/// An answer for the host: to this request, with this option; without one the turn was cancelled.
+pub(super) type Answer = (Value, Option<String>);
+
+/// A session in which an agent speaks to its host.
+pub(super) struct Session {
+    pub(super) host: String,
+    /// The process that has it.
+    pub(super) process: u64,
+    /// `None` until it is open.
+    pub(super) id: Option<String>,
+    /// The prompts of which the log of the agent has a reply, as far as known.
+    turns: u64,
+    /// It was opened with the conversation of before.
+    is_loaded: bool,
+    /// A prompt that is sent once the session is open or an earlier turn is over.
+    pub(super) waiting: Option<HostPrompt>,
+    pub(super) is_prompting: bool,
+    pub(super) is_cancelled: bool,
+    /// It was asked to open.
+    pub(super) is_opening: bool,
+    /// A cancelled turn has to be over by then.
+    pub(super) give_up_at: Option<Moment>,
+    /// The session in which the log says that the conversation is.
+    known: Option<HostSession>,
+    queue: VecDeque<Said>,
+    calls: BTreeMap<String, HostCall>,
+    /// Open questions, by call.
+    asked: BTreeMap<String, Question>,
+    plans: u64,
+    /// Bytes of this turn.
+    received: usize,
+    usage: Option<Usage>,
+    /// What the session has cost so far, in billionths of a US dollar, as the host says.
+    cost: Option<u64>,
+    /// The part of it that was counted.
+    counted: u64,
+    is_signed: bool,
+}
+
+impl Session {
+    pub(super) fn new(host: String, process: u64, waiting: HostPrompt) -> Self {
+        let known = waiting.session.clone();
+        Self {
+            host,
+            known,
+            is_opening: false,
+            give_up_at: None,
+            process,
+            id: None,
+            turns: 0,
+            waiting: Some(waiting),
+            is_prompting: false,
+            is_cancelled: false,
+            is_loaded: false,
+            queue: VecDeque::new(),
+            calls: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            plans: 0,
+            received: 0,
+            usage: None,
+            cost: None,
+            counted: 0,
+            is_signed: false,
+        }
+    }
+
+    /// Whether the agent can go on with the turn that it waits for.
+    pub(super) fn has_turn(&self) -> bool {
+        self.is_prompting || !self.queue.is_empty()
+    }
+
+    pub(super) fn is_overfull(&self) -> bool {
+        self.queue.len() > MAX_WAITING || self.received > MAX_TURN
+    }
+
+    /// Whether the conversation of a prompt is the one of this session, neither cleared nor rewound.
+    pub(super) fn is_known_by(&self, prompt: &HostPrompt) -> bool {
+        match (&prompt.session, &self.id) {
+            (Some(known), Some(id)) => known.id == *id && known.turn == self.turns,
+            (None, _) => self.turns == 0,
+            (Some(_), None) => self.known == prompt.session,
+        }
+    }
+
+    /// How the session of this agent begins. A fork has one of its own.
+    pub(super) fn opening(&self, agent: AgentId) -> Opening {
+        match self.known.as_ref().filter(|known| known.agent == agent.to_string()) {
+            Some(known) => Opening::Load(known.id.clone()),
+            None => Opening::New,
+        }
+    }
+
+    /// The session that the log names is not there any more. False if it names none.
+    pub(super) fn forget_known(&mut self) -> bool {
+        self.known.take().is_some()
+    }
+
+    pub(super) fn on_opened(&mut self, opened: &Opened) {
+        self.id = Some(opened.session.clone());
+        let known = self.known.take().filter(|_| opened.is_loaded);
+        self.turns = known.as_ref().map_or(0, |known| known.turn);
+        self.is_loaded = known.is_some();
+    }
+
+    /// A prompt is sent. Returns its text.
+    pub(super) fn begin_turn(&mut self, prompt: &HostPrompt) -> String {
+        (self.is_prompting, self.is_cancelled, self.is_signed) = (true, false, false);
+        let before = if self.turns > 0 || self.is_loaded { &prompt.unknown } else { &prompt.transcript };
+        self.turns += 1;
+        (self.usage, self.give_up_at, self.received) = (None, None, 0);
+        self.queue.clear();
+        self.calls.clear();
+        match before.is_empty() {
+            true => prompt.text.clone(),
+            false => format!("The conversation so far, in which you have not taken part:\n{before}\n{}", prompt.text),
+        }
+    }
+
+    /// The agent does not wait for the turn any more. Returns the questions that nobody answers.
+    pub(super) fn cancel(&mut self) -> Vec<Answer> {
+        self.is_cancelled = true;
+        let waiting = self.queue.drain(..).filter_map(|said| match said {
+            Said::Asks(_, question) => Some(question),
+            _ => None,
+        });
+        let asked = std::mem::take(&mut self.asked);
+        waiting.chain(asked.into_values()).map(|question| (question.request, None)).collect()
+    }
+
+    /// The host has said something, in so many bytes.
+    pub(super) fn on_update(&mut self, update: &Value, bytes: usize) {
+        if self.is_cancelled {
+            return;
+        }
+        self.received += bytes;
+        match update["sessionUpdate"].as_str().unwrap_or_default() {
+            "agent_message_chunk" => self.queue.extend(text_of(update).map(Said::Text)),
+            "agent_thought_chunk" => self.queue.extend(text_of(update).map(Said::Thinking)),
+            "tool_call" | "tool_call_update" => self.on_call(update),
+            "plan" => {
+                self.plans += 1;
+                let (call, result) = updates::plan(&update["entries"], &format!("plan-{}-{}", self.turns, self.plans));
+                self.queue.push_back(Said::Plan(call, result));
+            }
+            "usage_update" if update["cost"]["currency"] == "USD" => {
+                let dollars = update["cost"]["amount"].as_f64().filter(|dollars| *dollars >= 0.0);
+                self.cost = dollars.map(|dollars| (dollars * 1e9) as u64).or(self.cost);
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds what is said of a call. Returns its id.
+    fn on_call(&mut self, update: &Value) {
+        let Some(id) = update["toolCallId"].as_str() else { return };
+        let call = self.calls.entry(id.to_owned()).or_default();
+        call.merge(update);
+        if call.is_known() && !std::mem::replace(&mut call.is_queued, true) {
+            self.queue.push_back(Said::Call(id.to_owned()));
+        }
+        if call.has_ended() && !std::mem::replace(&mut call.is_over, true) {
+            self.queue.push_back(Said::Result(id.to_owned()));
+        }
+    }
+
+    /// The host asks before a call. An answer is returned if the turn is over.
+    pub(super) fn on_permission(&mut self, request: Value, params: &Value) -> Option<Answer> {
+        let update = &params["toolCall"];
+        let Some(id) = update["toolCallId"].as_str().filter(|_| self.is_prompting && !self.is_cancelled) else {
+            return Some((request, None));
+        };
+        let call = self.calls.entry(id.to_owned()).or_default();
+        call.merge(update);
+        if !std::mem::replace(&mut call.is_queued, true) {
+            self.queue.push_back(Said::Call(id.to_owned()));
+        }
+        let options = params["options"].clone();
+        self.queue.push_back(Said::Asks(id.to_owned(), Question { request, options }));
+        None
+    }
+
+    /// The turn is over. Nobody waits for the end of a cancelled one.
+    pub(super) fn on_ended(&mut self, result: Result<Value, Error>) {
+        (self.is_prompting, self.give_up_at) = (false, None);
+        if std::mem::take(&mut self.is_cancelled) {
+            self.queue.clear();
+            return;
+        }
+        let ended = result.map(|answer| {
+            self.usage = updates::usage(&answer);
+            match answer["stopReason"].as_str() {
+                Some("max_tokens") => Finish::Length,
+                Some("refusal") => Finish::ContentFilter,
+                _ => Finish::Stop,
+            }
+        });
+        self.queue.push_back(Said::End(ended));
+    }
+
+    /// Its process has ended: the agent is told why.
+    pub(super) fn fail(&mut self, error: Error) {
+        (self.waiting, self.id) = (None, None);
+        self.on_ended(Err(error));
+    }
+
+    /// The person has answered the question about a call.
+    pub(super) fn on_answer(&mut self, call: &str, is_allowed: bool) -> Option<Answer> {
+        let question = self.asked.remove(call)?;
+        Some(answer(question, is_allowed))
+    }
+
+    /// Tells the agent what it can be told now. Returns answers for the host.
+    pub(super) fn tell(&mut self, core: &mut Core, agent: AgentId) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        loop {
+            let went_on = core.with_agent(agent, |agent, context| {
+                if agent.waits_for_host() {
+                    self.tell_reply(agent, context)
+                } else if agent.carries_out_calls() {
+                    self.tell_beside_calls(agent, context, &mut answers)
+                } else {
+                    false
+                }
+            });
+            if went_on != Some(true) {
+                return answers;
+            }
+        }
+    }
+
+    /// The next part of a reply. Whether it has ended.
+    fn tell_reply(&mut self, agent: &mut Agent, context: &mut Context<'_>) -> bool {
+        let (mut events, mut plans) = (Vec::new(), Vec::new());
+        let mut calls = 0;
+        while let Some(said) = self.queue.pop_front() {
+            match said {
+                Said::Text(text) if calls == 0 => events.push(StreamEvent::Text(text)),
+                Said::Thinking(text) if calls == 0 => events.push(StreamEvent::Thinking(text)),
+                Said::Call(id) => {
+                    let Some(call) = self.calls.get(&id) else { continue };
+                    events.push(call_event(call.to_call(&id), calls));
+                    calls += 1;
+                }
+                Said::Plan(call, result) => {
+                    plans.push((call.id.clone(), result));
+                    events.push(call_event(call, calls));
+                    calls += 1;
+                }
+                // It was over before the agent heard of it.
+                Said::Result(_) if calls == 0 => {}
+                Said::Asks(id, question) if calls == 0 => {
+                    let call = self.calls.get(&id).map(|call| call.to_call(&id));
+                    events.extend(call.map(|call| call_event(call, 0)));
+                    calls += 1;
+                    self.queue.push_front(Said::Asks(id, question));
+                    break;
+                }
+                Said::End(ended) if calls == 0 => {
+                    self.end(ended, &mut events);
+                    break;
+                }
+                later => {
+                    self.queue.push_front(later);
+                    break;
+                }
+            }
+        }
+        if events.is_empty() {
+            return false;
+        }
+        if calls > 0 {
+            events.extend([StreamEvent::Finish(Finish::ToolCalls), StreamEvent::Done]);
+        }
+        self.sign(agent, &mut events);
+        self.is_signed &= calls == 0;
+        agent.on_host_events(events, context);
+        for (id, result) in plans {
+            agent.answer_call(&id, Ok(result), context);
+        }
+        calls > 0
+    }
+
+    /// Each reply names the session, once.
+    fn sign(&mut self, agent: &Agent, events: &mut Vec<StreamEvent>) {
+        let is_reply =
+            matches!(events[0], StreamEvent::Text(_) | StreamEvent::Thinking(_) | StreamEvent::ToolCall { .. });
+        if let (Some(id), true, false) = (&self.id, is_reply, self.is_signed) {
+            let session = HostSession { id: id.clone(), agent: agent.id().to_string(), turn: self.turns };
+            events.insert(0, StreamEvent::Signature(session.to_signature()));
+            self.is_signed = true;
+        }
+    }
+
+    fn end(&mut self, ended: Result<Finish, Error>, events: &mut Vec<StreamEvent>) {
+        let cost = self.cost.map(|cost| cost.saturating_sub(self.counted));
+        self.counted = self.cost.unwrap_or(self.counted);
+        if self.usage.is_some() || cost.is_some() {
+            let usage = self.usage.take().unwrap_or_default();
+            events.push(StreamEvent::Usage(Usage { cost, ..usage }));
+        }
+        match ended {
+            Ok(finish) => events.extend([StreamEvent::Finish(finish), StreamEvent::Done]),
+            Err(error) => events.push(StreamEvent::Error(error)),
+        }
+    }
+
+    /// The next call, result or question while calls are carried out. Whether there was one.
+    fn tell_beside_calls(&mut self, agent: &mut Agent, context: &mut Context<'_>, answers: &mut Vec<Answer>) -> bool {
+        let is_text = |said: &Said| matches!(said, Said::Text(_) | Said::Thinking(_));
+        let Some(at) = self.queue.iter().position(|said| !is_text(said)) else { return false };
+        if matches!(self.queue[at], Said::End(_)) {
+            agent.end_host_calls(context);
+            return false;
+        }
+        match self.queue.remove(at) {
+            Some(Said::Call(id)) => {
+                let call = self.calls.get(&id).map(|call| call.to_call(&id));
+                call.is_some_and(|call| agent.add_host_call(call, context))
+            }
+            Some(Said::Result(id)) => {
+                let result = self.calls.get(&id).map_or(Ok(String::new()), HostCall::result);
+                if let Some(question) = self.asked.remove(&id) {
+                    answers.push((question.request, None));
+                }
+                agent.answer_call(&id, result, context);
+                true
+            }
+            Some(Said::Plan(call, result)) => {
+                let id = call.id.clone();
+                agent.add_host_call(call, context);
+                agent.answer_call(&id, Ok(result), context);
+                true
+            }
+            Some(Said::Asks(id, question)) => {
+                let title = self.calls.get(&id).map(HostCall::title).unwrap_or_default();
+                match agent.ask_for_host(&id, &title, context) {
+                    HostVerdict::Asked => drop(self.asked.insert(id, question)),
+                    verdict => answers.push(answer(question, verdict == HostVerdict::Allowed)),
+                }
+                true
+            }
+            Some(Said::Text(_) | Said::Thinking(_) | Said::End(_)) | None => false,
+        }
+    }
+}
+
+/// The option for this answer, for this time only where there is one.
+fn answer(question: Question, is_allowed: bool) -> Answer {
+    let kinds = if is_allowed { ["allow_once", "allow_always"] } else { ["reject_once", "reject_always"] };
+    let of_kind = |kind: &&str| {
+        let option = question.options.as_array()?.iter().find(|option| option["kind"] == **kind)?;
+        option["optionId"].as_str().map(str::to_owned)
+    };
+    let option = kinds.iter().find_map(of_kind);
+    (question.request, option)
+}
+
+fn text_of(update: &Value) -> Option<String> {
+    update["content"]["text"].as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn call_event(call: ToolCall, index: usize) -> StreamEvent {
+    StreamEvent::ToolCall { index, id: call.id, name: call.name, arguments: call.arguments }
+}

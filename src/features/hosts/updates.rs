@@ -1,0 +1,238 @@
+//! What the calls of a host mean in the words of our tools, so that they are shown, judged and found like those.
+
+use serde_json::{Map, Value, json};
+
+use crate::base::text::shortened;
+use crate::domain::stream::Usage;
+use crate::domain::tool::ToolCall;
+
+/// The longest result that is kept, in columns.
+const MAX_RESULT: usize = 60_000;
+
+/// A call, with all that the host has said of it.
+#[derive(Default)]
+pub(super) struct HostCall {
+    fields: Map<String, Value>,
+    /// It was put into the queue of what the agent is told.
+    pub(super) is_queued: bool,
+    pub(super) is_over: bool,
+}
+
+impl HostCall {
+    /// Adds what an update says.
+    pub(super) fn merge(&mut self, update: &Value) {
+        for (name, value) in update.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
+            let is_emptier = matches!(value, Value::Object(fields) if fields.is_empty());
+            if !is_emptier || !self.fields.contains_key(name) {
+                self.fields.insert(name.clone(), value.clone());
+            }
+        }
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.fields.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn input(&self, names: &[&str]) -> Option<&str> {
+        let input = self.fields.get("rawInput")?;
+        names.iter().find_map(|name| input[*name].as_str())
+    }
+
+    fn status(&self) -> &str {
+        self.text("status")
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.status(), "completed" | "failed")
+    }
+
+    /// Some hosts announce a call before its arguments are known.
+    pub(super) fn is_known(&self) -> bool {
+        let has_input = self.fields.get("rawInput").is_some_and(|input| *input != json!({}));
+        has_input || !self.content().is_empty() || self.status() == "in_progress" || self.has_ended()
+    }
+
+    fn content(&self) -> &[Value] {
+        self.fields.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    pub(super) fn title(&self) -> String {
+        let title = self.text("title").trim();
+        let title = title.strip_prefix('`').and_then(|title| title.strip_suffix('`')).unwrap_or(title);
+        shortened(title, 200).into_owned()
+    }
+
+    /// The call as one of our tools would be called.
+    pub(super) fn to_call(&self, id: &str) -> ToolCall {
+        let kind = self.text("kind");
+        let ours = match kind {
+            "execute" => self.command().map(|command| ("bash", json!({"command": command}))),
+            "edit" => self.edit(),
+            "read" => self.path().map(|path| ("read_file", json!({"file_path": path}))),
+            "search" => self.input(&["pattern"]).map(|pattern| ("grep", json!({"pattern": pattern}))),
+            "fetch" => self.input(&["url"]).map(|url| ("web_fetch", json!({"url": url}))),
+            _ => None,
+        };
+        let (name, arguments) = match ours {
+            Some((name, arguments)) => (name.to_owned(), arguments),
+            None => {
+                let name = if matches!(kind, "" | "other") { "tool" } else { kind };
+                let input = self.fields.get("rawInput").cloned().unwrap_or_default();
+                (name.to_owned(), json!({"title": self.title(), "input": input}))
+            }
+        };
+        ToolCall { id: id.to_owned(), name, arguments: arguments.to_string() }
+    }
+
+    fn command(&self) -> Option<String> {
+        let input = self.fields.get("rawInput");
+        let words: Option<Vec<&str>> = input
+            .and_then(|input| input["command"].as_array())
+            .map(|words| words.iter().filter_map(Value::as_str).collect());
+        match words.as_deref() {
+            Some([_, "-c" | "-lc", script]) => Some((*script).to_owned()),
+            Some(words) => Some(words.join(" ")),
+            None => self.input(&["command", "cmd"]).map(str::to_owned),
+        }
+    }
+
+    fn path(&self) -> Option<&str> {
+        let location = || self.fields.get("locations")?.as_array()?.first()?["path"].as_str();
+        location().or_else(|| self.input(&["file_path", "path", "abs_path", "absolute_path"]))
+    }
+
+    fn edit(&self) -> Option<(&'static str, Value)> {
+        let diffs: Vec<&Value> = self.content().iter().filter(|item| item["type"] == "diff").collect();
+        let path = diffs.first()?["path"].as_str()?;
+        if diffs.iter().any(|diff| diff["path"] != path) {
+            return None;
+        }
+        let edit = |diff: &&Value| json!({"old_string": diff["oldText"], "new_string": diff["newText"]});
+        match &diffs[..] {
+            [diff] if diff["oldText"].as_str().is_none_or(str::is_empty) => {
+                Some(("write_file", json!({"file_path": path, "content": diff["newText"]})))
+            }
+            [diff] => {
+                let (old, new) = (&diff["oldText"], &diff["newText"]);
+                Some(("edit_file", json!({"file_path": path, "old_string": old, "new_string": new})))
+            }
+            diffs => {
+                let edits: Vec<Value> = diffs.iter().map(edit).collect();
+                Some(("multi_edit", json!({"file_path": path, "edits": edits})))
+            }
+        }
+    }
+
+    /// What the call has given.
+    pub(super) fn result(&self) -> Result<String, String> {
+        let texts = self.content().iter().filter_map(|item| match item["type"].as_str() {
+            Some("content") => item["content"]["text"].as_str().map(str::to_owned),
+            Some("diff") => item["path"].as_str().map(|path| format!("changed {path}")),
+            _ => None,
+        });
+        let texts: Vec<String> = texts.filter(|text| !text.trim().is_empty()).collect();
+        let text = if texts.is_empty() { self.raw_output() } else { texts.join("\n") };
+        let text = shortened(&text, MAX_RESULT).into_owned();
+        if self.status() == "failed" { Err(text) } else { Ok(text) }
+    }
+
+    fn raw_output(&self) -> String {
+        match self.fields.get("rawOutput") {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(output) => {
+                let text = ["formatted_output", "output", "stdout"].iter().find_map(|name| output[*name].as_str());
+                text.map_or_else(|| output.to_string(), str::to_owned)
+            }
+        }
+    }
+}
+
+/// The tokens of a turn, as the result of a prompt has them.
+pub(super) fn usage(result: &Value) -> Option<Usage> {
+    let usage = result["usage"].as_object()?;
+    let count = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let (cached, written) = (count("cachedReadTokens"), count("cachedWriteTokens"));
+    Some(Usage {
+        input: count("inputTokens") + cached + written,
+        cached,
+        written,
+        output: count("outputTokens"),
+        reasoning: count("thoughtTokens"),
+        ..Usage::default()
+    })
+}
+
+/// The list of tasks of a host, as a call of our tool and its result.
+pub(super) fn plan(entries: &Value, id: &str) -> (ToolCall, String) {
+    let (mut todos, mut lines) = (Vec::new(), Vec::new());
+    for entry in entries.as_array().into_iter().flatten() {
+        let (content, status) = (entry["content"].as_str().unwrap_or_default(), entry["status"].as_str());
+        let status = status.filter(|status| matches!(*status, "in_progress" | "completed")).unwrap_or("pending");
+        let content = content.lines().next().unwrap_or_default();
+        let sign = match status {
+            "completed" => 'x',
+            "in_progress" => '>',
+            _ => ' ',
+        };
+        lines.push(format!("[{sign}] {content}"));
+        todos.push(json!({"content": content, "status": status}));
+    }
+    let arguments = json!({"todos": todos}).to_string();
+    (ToolCall { id: id.to_owned(), name: "todo".into(), arguments }, lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(update: Value) -> (String, Value) {
+        let mut call = HostCall::default();
+        call.merge(&update);
+        let call = call.to_call("c");
+        (call.name, serde_json::from_str(&call.arguments).unwrap())
+    }
+
+    #[test]
+    fn calls_are_told_in_the_words_of_our_tools() {
+        let diff = |old: Value| json!([{"type": "diff", "path": "/p/a", "oldText": old, "newText": "new"}]);
+        for (update, name, arguments) in [
+            (json!({"kind": "execute", "rawInput": {"command": "ls"}}), "bash", json!({"command": "ls"})),
+            (
+                json!({"kind": "execute", "rawInput": {"command": ["bash", "-lc", "ls -l"]}}),
+                "bash",
+                json!({"command": "ls -l"}),
+            ),
+            (json!({"kind": "read", "locations": [{"path": "/p/a"}]}), "read_file", json!({"file_path": "/p/a"})),
+            (
+                json!({"kind": "edit", "content": diff(json!("old"))}),
+                "edit_file",
+                json!({"file_path": "/p/a", "old_string": "old", "new_string": "new"}),
+            ),
+            (
+                json!({"kind": "edit", "content": diff(Value::Null)}),
+                "write_file",
+                json!({"file_path": "/p/a", "content": "new"}),
+            ),
+            (
+                json!({"kind": "other", "title": "`Ask`", "rawInput": {"a": 1}}),
+                "tool",
+                json!({"title": "Ask", "input": {"a": 1}}),
+            ),
+            (json!({"kind": "think", "title": "Plan"}), "think", json!({"title": "Plan", "input": null})),
+        ] {
+            assert_eq!(call(update), (name.to_owned(), arguments));
+        }
+    }
+
+    #[test]
+    fn an_update_completes_a_call_and_does_not_empty_it() {
+        let mut call = HostCall::default();
+        call.merge(&json!({"kind": "execute", "status": "pending", "rawInput": {}}));
+        assert!(!call.is_known());
+        call.merge(&json!({"rawInput": {"command": "ls"}}));
+        call.merge(&json!({"rawInput": {}, "title": null, "status": "failed", "rawOutput": {"stdout": "none"}}));
+        assert!(call.is_known() && call.has_ended());
+        assert_eq!((call.to_call("c").name, call.result()), ("bash".into(), Err("none".into())));
+    }
+}

@@ -1,0 +1,217 @@
+//! Hosts: programs that are agents themselves, as models of the provider `acp`. They are spoken to over the Agent Client
+//! Protocol by a component of the loop (`features::hosts`); here is what they are asked.
+//!
+//! A host remembers its conversations in sessions. Each of its replies names the session in a signature, so that the next
+//! message goes there, also after a restart. What the session cannot know is sent as a transcript before the message:
+//! the whole conversation to a new session, and to a known one what other models have written since.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::base::error::Result;
+use crate::base::text::shortened;
+use crate::domain::endpoint::HOSTS;
+use crate::domain::http::HttpHead;
+use crate::domain::message::{Body, Message, Reply};
+use crate::domain::stream::StreamEvent;
+use crate::provider::{Conversation, Decoder, ProviderRequest, ProviderSpec};
+
+/// How long a host may say nothing: it thinks, or waits for its own provider.
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(1800);
+/// The longest transcript, in bytes; the beginning of a longer one is left out.
+const MAX_TRANSCRIPT: usize = 200_000;
+/// The longest result of a tool in a transcript, in bytes.
+const MAX_RESULT: usize = 2_000;
+
+pub const HOST: ProviderSpec = ProviderSpec {
+    kind: HOSTS,
+    about: "another agent program as a model, such as acp/claude or acp/codex: see polylogue help hosts",
+    service: None,
+    parameters: &[],
+    own_fields: &[],
+    check_thinking: |_, _| Ok(()),
+    build_request: |conversation| Ok(ProviderRequest::Prompt(Box::new(prompt(conversation)?))),
+    decoder: || Box::new(NoBytes),
+};
+
+/// A decoder for no bytes: the host's component delivers events.
+struct NoBytes;
+
+impl Decoder for NoBytes {
+    fn head(&mut self, _: &HttpHead) {}
+    fn feed(&mut self, _: &[u8], _: &mut Vec<StreamEvent>) {}
+    fn end(&mut self, out: &mut Vec<StreamEvent>) {
+        out.push(StreamEvent::Done);
+    }
+}
+
+/// What a host is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostPrompt {
+    /// The name of the host in the configuration.
+    pub host: String,
+    /// The session that has the conversation up to its last reply, if there is one.
+    pub session: Option<HostSession>,
+    /// The message of the person. Empty while the host carries out calls: it goes on with its turn.
+    pub text: String,
+    /// What the session does not know of the conversation before the message.
+    pub unknown: String,
+    /// The same for a new session.
+    pub transcript: String,
+}
+
+/// A session of a host, as its replies name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostSession {
+    pub id: String,
+    /// The agent whose session it is. A fork has a session of its own.
+    pub agent: String,
+    /// How many prompts it had when the reply was written.
+    pub turn: u64,
+}
+
+impl HostSession {
+    /// The signature of a reply.
+    pub fn to_signature(&self) -> String {
+        json!({"session": self.id, "agent": self.agent, "turn": self.turn}).to_string()
+    }
+
+    fn from_signature(signature: &str) -> Option<Self> {
+        let value: Value = serde_json::from_str(signature).ok()?;
+        let text = |name: &str| value[name].as_str().map(str::to_owned);
+        Some(Self { id: text("session")?, agent: text("agent")?, turn: value["turn"].as_u64()? })
+    }
+
+    /// The session in which a host wrote this reply.
+    fn of(reply: &Reply, host: &str) -> Option<Self> {
+        let signature = reply.signatures.last().filter(|_| reply.by == host)?;
+        Self::from_signature(&signature.json)
+    }
+}
+
+fn prompt(conversation: &Conversation<'_>) -> Result<HostPrompt> {
+    let messages = conversation.messages;
+    let host = conversation.endpoint.model.clone();
+    let is_sent = |message: &&&Message| {
+        matches!(
+            message.body,
+            Body::User(_) | Body::System(_) | Body::Assistant(_) | Body::ToolCall(_) | Body::ToolResult(_)
+        )
+    };
+    if messages.iter().rev().find(is_sent).is_some_and(|last| matches!(last.body, Body::ToolResult(_))) {
+        return Ok(HostPrompt { host, ..HostPrompt::default() });
+    }
+    let asked = messages.iter().rposition(|message| !matches!(message.body, Body::User(_)) && is_sent(&message));
+    let (before, message) = messages.split_at(asked.map_or(0, |at| at + 1));
+    let texts = message.iter().filter_map(|message| match &message.body {
+        Body::User(text) => Some(text.as_str()),
+        _ => None,
+    });
+    let texts: Vec<&str> = texts.collect();
+    let name = conversation.endpoint.full_name();
+    let session_of = |message: &&Message| match &message.body {
+        Body::Assistant(reply) => HostSession::of(reply, &name),
+        _ => None,
+    };
+    let known = before.iter().rposition(|message| session_of(message).is_some());
+    let unknown = known.map_or(String::new(), |at| transcript(after_own_calls(&before[at + 1..])));
+    // Agents without tools are summaries, titles and judges: their instructions are all that they are.
+    let instructions = Some(conversation.system).filter(|system| conversation.tools.is_empty() && !system.is_empty());
+    let text = instructions.into_iter().chain(texts).collect::<Vec<_>>().join("\n\n");
+    let session = known.and_then(|at| session_of(&before[at]));
+    Ok(HostPrompt { host, session, text, unknown, transcript: transcript(before) })
+}
+
+/// Without the calls that belong to the reply before.
+fn after_own_calls<'a, 'b>(messages: &'a [&'b Message]) -> &'a [&'b Message] {
+    let is_call = |message: &&Message| !matches!(message.body, Body::User(_) | Body::System(_) | Body::Assistant(_));
+    let own = messages.iter().take_while(|message| is_call(message)).count();
+    &messages[own..]
+}
+
+/// The conversation as text; empty if there is none.
+fn transcript(messages: &[&Message]) -> String {
+    let mut text = String::new();
+    let mut add = |who: &str, what: &str| {
+        if !what.trim().is_empty() {
+            text.push_str(&format!("<{who}>\n{}\n</{who}>\n", what.trim()));
+        }
+    };
+    for message in messages {
+        match &message.body {
+            Body::User(said) => add("user", said),
+            Body::System(said) => add("instruction", said),
+            Body::Assistant(reply) => add("assistant", &reply.text),
+            Body::ToolCall(call) => add("call", &format!("{} {}", call.name, shortened(&call.arguments, MAX_RESULT))),
+            Body::ToolResult(result) => add("result", &shortened(&result.content, MAX_RESULT)),
+            _ => {}
+        }
+    }
+    let mut from = text.len().saturating_sub(MAX_TRANSCRIPT);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    text.split_off(from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::id::MessageId;
+    use crate::domain::endpoint::Endpoint;
+    use crate::domain::message::Signature;
+    use crate::domain::thinking::Thinking;
+
+    fn said(text: &str) -> Body {
+        Body::User(text.into())
+    }
+
+    fn reply(by: &str, text: &str, session: Option<&str>) -> Body {
+        let signature = |id: &str| {
+            let json = HostSession { id: id.into(), agent: "a".into(), turn: 1 }.to_signature();
+            Signature { text: 0, calls: 0, json }
+        };
+        let signatures = session.map(signature).into_iter().collect();
+        Body::Assistant(Reply { text: text.into(), by: by.into(), signatures, ..Reply::default() })
+    }
+
+    fn asked(bodies: Vec<Body>) -> HostPrompt {
+        let message = |(id, body)| Message { id: MessageId(id), body, created_at: 0 };
+        let messages: Vec<Message> = (1..).zip(bodies).map(message).collect();
+        let messages: Vec<&Message> = messages.iter().collect();
+        let endpoint =
+            Endpoint { provider: HOSTS.into(), kind: HOSTS.into(), model: "claude".into(), ..Endpoint::echo() };
+        let (key, thinking) = (None, Thinking::default());
+        prompt(&Conversation { endpoint: &endpoint, key, thinking, system: "", messages: &messages, tools: &[] })
+            .unwrap()
+    }
+
+    #[test]
+    fn a_new_session_gets_the_conversation_and_a_known_one_what_others_have_written() {
+        let first = asked(vec![said("hello")]);
+        assert_eq!((first.session, &*first.text, &*first.transcript), (None, "hello", ""));
+        let later = asked(vec![
+            said("one"),
+            reply("acp/claude", "first", Some("s1")),
+            said("two"),
+            reply("openai/gpt", "second", None),
+            said("three"),
+            said("and four"),
+        ]);
+        assert_eq!(later.session, Some(HostSession { id: "s1".into(), agent: "a".into(), turn: 1 }));
+        assert_eq!(later.text, "three\n\nand four");
+        assert_eq!(later.unknown, "<user>\ntwo\n</user>\n<assistant>\nsecond\n</assistant>\n");
+        assert!(later.transcript.starts_with("<user>\none\n</user>\n<assistant>\nfirst\n"), "{}", later.transcript);
+        let own = asked(vec![said("one"), reply("acp/claude", "first", Some("s1")), said("two")]);
+        assert_eq!((&*own.text, &*own.unknown), ("two", ""));
+        let of_other_host = asked(vec![said("one"), reply("acp/codex", "first", Some("s1")), said("two")]);
+        assert_eq!(of_other_host.session, None, "a session is known to its host only");
+    }
+
+    #[test]
+    fn of_a_long_conversation_the_end_is_sent() {
+        let long = asked(vec![said(&"ä".repeat(MAX_TRANSCRIPT)), reply("openai/gpt", "end", None), said("go on")]);
+        assert!(long.transcript.len() <= MAX_TRANSCRIPT && long.transcript.ends_with("end\n</assistant>\n"));
+    }
+}

@@ -1,0 +1,78 @@
+#!/bin/sh
+# A scripted host that speaks the Agent Client Protocol. Its behaviour is its first argument.
+behaviour=$1
+
+say() { printf '%s\n' "$1"; }
+answer() { say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$1}"; }
+refuse() { say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":$1,\"message\":\"$2\"}}"; }
+update() { say "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s1\",\"update\":{\"sessionUpdate\":\"$1\",$2}}}"; }
+text() { update agent_message_chunk "\"content\":{\"type\":\"text\",\"text\":\"$1\"}"; }
+call() { update tool_call "\"toolCallId\":\"$1\",\"title\":\"$2\",\"kind\":\"$3\",\"status\":\"in_progress\",\"rawInput\":{\"command\":\"$2\"}"; }
+result() { update tool_call_update "\"toolCallId\":\"$1\",\"status\":\"$2\",\"content\":[{\"type\":\"content\",\"content\":{\"type\":\"text\",\"text\":\"$3\"}}]"; }
+ask() {
+    say "{\"jsonrpc\":\"2.0\",\"id\":100,\"method\":\"session/request_permission\",\"params\":{\"sessionId\":\"s1\",\"toolCall\":{\"toolCallId\":\"$1\"$2},\"options\":[{\"optionId\":\"no\",\"name\":\"No\",\"kind\":\"reject_once\"},{\"optionId\":\"all\",\"name\":\"Always\",\"kind\":\"allow_always\"},{\"optionId\":\"yes\",\"name\":\"Yes\",\"kind\":\"allow_once\"}]}}"
+    read -r line
+    case $line in
+    *'"optionId":"yes"'*) answered=yes ;;
+    *'"optionId":"no"'*) answered=no ;;
+    *'"outcome":"cancelled"'*) answered=cancelled ;;
+    *) answered="$line" ;;
+    esac
+}
+end() { id=$prompt; answer "{\"stopReason\":\"$1\",\"usage\":{\"inputTokens\":7,\"outputTokens\":3,\"totalTokens\":10}}"; }
+
+while read -r line; do
+    id=${line#*\"id\":}
+    id=${id%%[,\}]*}
+    case $line in
+    *'"method":"initialize"'*)
+        case $behaviour in
+        old) answer '{"protocolVersion":0}' ;;
+        mute) ;;
+        missing) echo 'cannot find module left-pad' >&2; exit 1 ;;
+        *) answer '{"protocolVersion":1,"agentCapabilities":{},"authMethods":[{"id":"login","name":"Log in","description":"run login"}]}' ;;
+        esac ;;
+    *'"method":"session/new"'*)
+        case $behaviour in
+        auth) refuse -32000 'Authentication required' ;;
+        *) answer '{"sessionId":"s1"}' ;;
+        esac ;;
+    *'"method":"session/cancel"'*)
+        [ "$behaviour" = stubborn ] || end cancelled ;;
+    *'"method":"session/prompt"'*)
+        prompt=$id
+        case $behaviour in
+        dies) text half; echo 'out of memory' >&2; exit 9 ;;
+        waits | stubborn) text 'I am here' ;;
+        flood) yes '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"}}}}' ;;
+        garbage)
+            say 'this is no JSON'
+            say '[1,2]'
+            say '{"id":"x","result":{}}'
+            say '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"other","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"not for you"}}}}'
+            update poem '"content":7'
+            update tool_call '"title":7'
+            say '{"jsonrpc":"2.0","id":"q","method":"fs/read_text_file","params":{"path":"/etc/passwd"}}'
+            read -r line
+            case $line in *'"code":-32601'*) text fine ;; *) text "unexpected" ;; esac
+            end end_turn ;;
+        parallel)
+            text 'I begin. '
+            call one 'sleep 1' execute
+            call two 'touch two' execute
+            text 'Between. '
+            ask two ''
+            result two completed "two: $answered"
+            update plan '"entries":[{"content":"look","priority":"high","status":"completed"},{"content":"go","priority":"high","status":"in_progress"}]'
+            result one completed 'one'
+            text 'The end.'
+            end end_turn ;;
+        asks)
+            ask other ',"title":"Open the door","kind":"other","rawInput":{"door":"left"}'
+            result other completed "$answered"
+            text "door: $answered"
+            end end_turn ;;
+        *) text hello; end end_turn ;;
+        esac ;;
+    esac
+done
