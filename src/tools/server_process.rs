@@ -5,7 +5,7 @@
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
@@ -79,12 +79,13 @@ impl ServerProcess {
             );
         }
         let network = NetworkRequest::for_hosts(server.hosts.clone(), &env.sandbox);
+        let writable: Vec<PathBuf> = server.writable.iter().filter(|path| is_there(path)).cloned().collect();
         let arguments: Vec<&str> = server.arguments.iter().map(String::as_str).collect();
         let program = Program {
             network: network.as_ref(),
             variables: &server.variables,
             is_read_only: !server.may_write,
-            writable: &server.writable,
+            writable: &writable,
             is_lasting: true,
             ..Program::new(&arguments, &env.working_directory)
         };
@@ -138,6 +139,11 @@ pub(super) fn working_level(env: &Environment) -> Result<Level, String> {
         }
         env.sandbox.falls_from(level);
     }
+}
+
+/// Whether it is there. A missing directory is created, as the program would do; a missing file is not.
+fn is_there(path: &Path) -> bool {
+    path.exists() || path.extension().is_none() && std::fs::create_dir_all(path).is_ok()
 }
 
 fn pipe() -> Result<(PipeReader, PipeWriter), String> {

@@ -53,11 +53,11 @@ impl Agent {
         self.show_call(at, &title);
     }
 
-    /// A host asks before it carries out this call, whose title in its own words is given.
-    pub fn ask_for_host(&mut self, id: &str, title: &str, context: &mut Context) -> HostVerdict {
-        let waits = |call: &Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
+    /// A host asks before it carries out this call, which may say more than when it was added. `title`: in its own words.
+    pub fn ask_for_host(&mut self, asked: &ToolCall, title: &str, context: &mut Context) -> HostVerdict {
+        let waits = |call: &Call| call.call.id == asked.id && matches!(call.progress, Progress::ByLoop(_));
         let Some(at) = self.work.calls.iter().position(waits) else { return HostVerdict::Refused };
-        match self.judge_host_call(&self.work.calls[at].call, title, context) {
+        match self.judge_host_call(asked, title, context) {
             Judged::Allowed => HostVerdict::Allowed,
             Judged::Refused(why) => {
                 self.emit(&Chunk::Note(format!("refused a call of the host: {why}")));

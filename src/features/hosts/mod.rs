@@ -145,7 +145,7 @@ impl Hosts {
             variables: key.host.env.clone(),
             hosts: key.host.net.clone(),
             may_write: key.may_write,
-            writable: key.host.write.iter().filter(|path| path.exists()).cloned().collect(),
+            writable: key.host.write.clone(),
             promised: None,
         };
         let environment = Environment { remote: None, ..(**environment).clone() };

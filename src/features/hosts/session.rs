@@ -189,7 +189,7 @@ impl Session {
             }
             "usage_update" if update["cost"]["currency"] == "USD" => {
                 let dollars = update["cost"]["amount"].as_f64().filter(|dollars| *dollars >= 0.0);
-                self.cost = dollars.map(|dollars| (dollars * 1e9) as u64).or(self.cost);
+                self.cost = dollars.map(|dollars| (dollars * 1e9).round() as u64).or(self.cost);
             }
             _ => {}
         }
@@ -377,8 +377,8 @@ impl Session {
                 true
             }
             Some(Said::Asks(id, question)) => {
-                let title = self.calls.get(&id).map(HostCall::title).unwrap_or_default();
-                match agent.ask_for_host(&id, &title, context) {
+                let Some(call) = self.calls.get(&id) else { return true };
+                match agent.ask_for_host(&call.to_call(&id), &call.title(), context) {
                     HostVerdict::Asked => drop(self.asked.insert(id, question)),
                     verdict => answers.push(answer(question, verdict == HostVerdict::Allowed)),
                 }

@@ -13,6 +13,8 @@ const MAX_RESULT: usize = 60_000;
 #[derive(Default)]
 pub(super) struct HostCall {
     fields: Map<String, Value>,
+    /// What the update with its end contains. What it contained before says what it is about.
+    output: Vec<Value>,
     /// It was put into the queue of what the agent is told.
     pub(super) is_queued: bool,
     pub(super) is_over: bool,
@@ -26,6 +28,11 @@ impl HostCall {
             if !is_emptier || !self.fields.contains_key(name) {
                 self.fields.insert(name.clone(), value.clone());
             }
+        }
+        if matches!(update["status"].as_str(), Some("completed" | "failed"))
+            && let Some(content) = update["content"].as_array()
+        {
+            self.output.clone_from(content);
         }
     }
 
@@ -48,8 +55,13 @@ impl HostCall {
 
     /// Some hosts announce a call before its arguments are known.
     pub(super) fn is_known(&self) -> bool {
-        let has_input = self.fields.get("rawInput").is_some_and(|input| *input != json!({}));
-        has_input || !self.content().is_empty() || self.status() == "in_progress" || self.has_ended()
+        let has_input = || self.fields.get("rawInput").is_some_and(|input| *input != json!({}));
+        let is_described = match self.text("kind") {
+            "execute" => self.command().is_some(),
+            "edit" => self.edit().is_some(),
+            _ => has_input() || !self.content().is_empty(),
+        };
+        is_described || self.status() == "in_progress" || self.has_ended()
     }
 
     fn content(&self) -> &[Value] {
@@ -66,7 +78,11 @@ impl HostCall {
     pub(super) fn to_call(&self, id: &str) -> ToolCall {
         let kind = self.text("kind");
         let ours = match kind {
-            "execute" => self.command().map(|command| ("bash", json!({"command": command}))),
+            // Gemini CLI gives the command as the title alone.
+            "execute" => {
+                let command = self.command().unwrap_or_else(|| self.title());
+                Some(("bash", json!({"command": command})))
+            }
             "edit" => self.edit(),
             "read" => self.path().map(|path| ("read_file", json!({"file_path": path}))),
             "search" => self.input(&["pattern"]).map(|pattern| ("grep", json!({"pattern": pattern}))),
@@ -125,12 +141,10 @@ impl HostCall {
 
     /// What the call has given.
     pub(super) fn result(&self) -> Result<String, String> {
-        let texts = self.content().iter().filter_map(|item| match item["type"].as_str() {
-            Some("content") => item["content"]["text"].as_str().map(str::to_owned),
-            Some("diff") => item["path"].as_str().map(|path| format!("changed {path}")),
-            _ => None,
-        });
-        let texts: Vec<String> = texts.filter(|text| !text.trim().is_empty()).collect();
+        let texts = self.output.iter().filter_map(|item| item["content"]["text"].as_str()).map(unfenced);
+        let diffs = self.content().iter().filter(|item| item["type"] == "diff");
+        let changes = diffs.filter_map(|item| item["path"].as_str()).map(|path| format!("changed {path}"));
+        let texts: Vec<String> = texts.map(str::to_owned).chain(changes).filter(|text| !text.is_empty()).collect();
         let text = if texts.is_empty() { self.raw_output() } else { texts.join("\n") };
         let text = shortened(&text, MAX_RESULT).into_owned();
         if self.status() == "failed" { Err(text) } else { Ok(text) }
@@ -146,6 +160,13 @@ impl HostCall {
             }
         }
     }
+}
+
+/// The text in a block of code, if it is nothing else.
+fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let inner = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
+    inner.and_then(|text| text.split_once('\n')).map_or(text, |(_, text)| text.trim_end())
 }
 
 /// The tokens of a turn, as the result of a prompt has them.
@@ -203,6 +224,7 @@ mod tests {
                 "bash",
                 json!({"command": "ls -l"}),
             ),
+            (json!({"kind": "execute", "title": "ls -a"}), "bash", json!({"command": "ls -a"})),
             (json!({"kind": "read", "locations": [{"path": "/p/a"}]}), "read_file", json!({"file_path": "/p/a"})),
             (
                 json!({"kind": "edit", "content": diff(json!("old"))}),
@@ -228,11 +250,22 @@ mod tests {
     #[test]
     fn an_update_completes_a_call_and_does_not_empty_it() {
         let mut call = HostCall::default();
-        call.merge(&json!({"kind": "execute", "status": "pending", "rawInput": {}}));
+        call.merge(&json!({"kind": "execute", "status": "pending", "title": "bash", "rawInput": {"cwd": "/"}}));
         assert!(!call.is_known());
         call.merge(&json!({"rawInput": {"command": "ls"}}));
         call.merge(&json!({"rawInput": {}, "title": null, "status": "failed", "rawOutput": {"stdout": "none"}}));
         assert!(call.is_known() && call.has_ended());
         assert_eq!((call.to_call("c").name, call.result()), ("bash".into(), Err("none".into())));
+    }
+
+    #[test]
+    fn the_result_is_what_the_end_contains() {
+        let text = |text: &str| json!([{"type": "content", "content": {"type": "text", "text": text}}]);
+        let mut call = HostCall::default();
+        call.merge(&json!({"kind": "execute", "rawInput": {"command": "ls"}, "content": text("lists files")}));
+        call.merge(&json!({"status": "completed", "rawOutput": {"formatted_output": ""}}));
+        assert_eq!(call.result(), Ok(String::new()));
+        call.merge(&json!({"status": "completed", "content": text("```console\na\nb\n```")}));
+        assert_eq!(call.result(), Ok("a\nb".into()));
     }
 }
