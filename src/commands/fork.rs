@@ -6,6 +6,7 @@ use super::arguments::{flag, option, positional, value_of};
 use super::{CommandContext, CommandSpec, Rest, checked_name, usage_error};
 use crate::base::error::Result;
 use crate::domain::change::{Change, Fork, ForkPlace};
+use crate::domain::endpoint::HOSTS;
 use crate::domain::flow::InputResult;
 
 pub const FORK: CommandSpec = CommandSpec {
@@ -26,6 +27,7 @@ pub(super) fn new_agent_args(command: Command) -> Command {
     command
         .arg(option("name", "NAME", "Name of the new agent"))
         .arg(option("model", "PROVIDER/MODEL", "Model of the new agent"))
+        .arg(option("host", "NAME", "Other agent program as its model").conflicts_with("model"))
         .arg(positional("prompt", "PROMPT").help("First message to it"))
 }
 
@@ -44,7 +46,8 @@ impl NewAgentArgs {
         if prompt.as_ref().is_some_and(|prompt| prompt.starts_with('"') && prompt.matches('"').count() % 2 == 1) {
             return Err(usage_error("a quote is not closed in the prompt: end it with \""));
         }
-        Ok(Self { name, model: text("model"), prompt })
+        let model = text("model").or_else(|| text("host").map(|host| format!("{HOSTS}/{host}")));
+        Ok(Self { name, model, prompt })
     }
 }
 
@@ -79,6 +82,7 @@ mod tests {
             ("\"say hello\"", None, None, some("say hello")),
             ("--name scout", some("scout"), None, None),
             ("--name=scout look  around", some("scout"), None, some("look  around")),
+            ("--host claude go", None, some("acp/claude"), some("go")),
             ("--model a/b --name scout go", some("scout"), some("a/b"), some("go")),
             ("\"--names are hard\"", None, None, some("--names are hard")),
             ("--name scout -- --names are hard", some("scout"), None, some("--names are hard")),
@@ -102,7 +106,7 @@ mod tests {
     fn an_unknown_option_is_an_error_that_names_the_nearest() {
         for (typed, expected) in [
             ("--naem x", "did you mean --name?"),
-            ("--frobnicate", "--name, --model, --as, --worktree, --stay, --include-current"),
+            ("--frobnicate", "--name, --model, --host, --as, --worktree, --stay, --include-current"),
         ] {
             let error = parse(typed).unwrap_err();
             assert!(error.message.contains(expected), "{error}");

@@ -91,7 +91,8 @@ pub fn identify(entry: &UserToolEntry, directory: &Path) -> Result<Vec<FileIdent
     Ok(std::iter::once(first).chain(others.filter_map(|path| identity(&path).ok())).collect())
 }
 
-fn find_program(name: &str, directory: &Path) -> Option<PathBuf> {
+/// The file of a program: below this directory, or in `PATH`.
+pub fn find_program(name: &str, directory: &Path) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(directory.join(name));
     }

@@ -83,11 +83,21 @@ impl Agent {
         match judged.verdict {
             Verdict::Free => Judged::Allowed,
             Verdict::Ask(reason) => {
+                self.say_who_runs(&mut prepared.question);
                 prepared.question.add_reason(&reason);
                 prepared.question.ways = judged.ways;
                 Judged::Ask(Box::new(prepared.question))
             }
             Verdict::Unasked(reason) | Verdict::Refuse(reason) => Judged::Refused(visible(&reason)),
+        }
+    }
+
+    /// Our limits do not hold for a command that the host runs.
+    fn say_who_runs(&self, question: &mut Question) {
+        let is_ours = |line: &String| line.starts_with("time limit: ") || line.starts_with("sandbox: ");
+        if question.detail.iter().any(is_ours) {
+            question.detail.retain(|line| !is_ours(line));
+            question.detail.push(format!("{} runs it itself", self.request_endpoint().model));
         }
     }
 

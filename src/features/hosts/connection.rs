@@ -24,6 +24,8 @@ pub(super) enum Opening {
     New,
     /// The session with this id goes on.
     Load(String),
+    /// The conversation of the session with this id goes on in a new one.
+    Fork(String),
 }
 
 pub(super) enum Event {
@@ -72,6 +74,7 @@ struct Abilities {
     loads: bool,
     resumes: bool,
     closes: bool,
+    forks: bool,
     /// Ways to log in, in its own words.
     logins: Vec<String>,
 }
@@ -114,7 +117,7 @@ impl Connection {
         self.pending.insert(self.next, (pending, until));
     }
 
-    /// Opens a session in this directory. A host that cannot load sessions begins a new one.
+    /// Opens a session in this directory. A host that can neither load nor fork sessions begins a new one.
     pub(super) fn open(&mut self, agent: AgentId, opening: Opening, directory: &Path, now: Moment) {
         let Some(abilities) = &self.abilities else { return };
         let directory = directory.to_string_lossy();
@@ -125,6 +128,10 @@ impl Connection {
                 params["sessionId"] = id.as_str().into();
                 self.loading.push(id.clone());
                 (method, Opening::Load(id))
+            }
+            Opening::Fork(id) if abilities.forks => {
+                params["sessionId"] = id.as_str().into();
+                ("session/fork", Opening::Fork(id))
             }
             _ => ("session/new", Opening::New),
         };
@@ -222,7 +229,7 @@ impl Connection {
                 self.loading.retain(|id| Some(id) != known.as_ref());
                 let result = result.map_err(|fault| Fault { message: self.why(&fault), ..fault });
                 let opened = |answer: Value| Opened {
-                    is_loaded: known.is_some(),
+                    is_loaded: opening != Opening::New,
                     model_option: model_option(&answer),
                     session: known.unwrap_or_else(|| text(&answer, "sessionId")),
                 };
@@ -246,7 +253,8 @@ impl Connection {
         let has = |name: &str| capabilities["sessionCapabilities"][name].is_object();
         let logins = answer["authMethods"].as_array().into_iter().flatten().map(login).collect();
         let loads = capabilities["loadSession"] == true;
-        self.abilities = Some(Abilities { loads, resumes: has("resume"), closes: has("close"), logins });
+        self.abilities =
+            Some(Abilities { loads, resumes: has("resume"), closes: has("close"), forks: has("fork"), logins });
         self.events.push_back(Event::Ready);
     }
 

@@ -10,11 +10,13 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `command` | `/hosts` |
 //! | `component` | how the loop drives the hosts |
 //! | `connection` | the messages of the protocol |
 //! | `session` | what an agent is told of what its host says |
 //! | `updates` | the calls of hosts in the words of our tools |
 
+mod command;
 mod component;
 mod connection;
 mod session;
@@ -42,7 +44,8 @@ use crate::tools::server_process::ServerProgram;
 use connection::{Connection, Event, Opened};
 use session::Session;
 
-pub const FEATURE: Feature = Feature { component: Some(|| Box::<Hosts>::default()), ..Feature::new("hosts") };
+pub const FEATURE: Feature =
+    Feature { commands: &[&command::HOSTS], component: Some(|| Box::<Hosts>::default()), ..Feature::new("hosts") };
 
 /// How long a host may take to end before it is killed. Its supervisor kills its descendants before that.
 const END_TIME_LIMIT: Duration = Duration::from_secs(3);
@@ -272,6 +275,7 @@ impl Hosts {
     /// Opens the session of an agent, sends its prompt, tells it what was said, or cancels its turn.
     fn step_session(&mut self, core: &mut Core, id: AgentId) {
         let now = core.now();
+        let is_at_fork = self.sessions.get(&id).is_some_and(|session| self.is_at_fork(session));
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let number = session.process;
         let Some(process) = self.processes.get_mut(&number) else {
@@ -287,7 +291,8 @@ impl Hosts {
         }
         if session.id.is_none() && !session.is_opening {
             session.is_opening = true;
-            connection.open(id, session.opening(id), &process.key.directory, now);
+            let opening = session.opening(id, is_at_fork);
+            connection.open(id, opening, &process.key.directory, now);
         }
         let wants = core.agent(id).is_some_and(wants_reply);
         if let (Some(session_id), false) = (session.id.clone(), wants) {
@@ -309,6 +314,13 @@ impl Hosts {
         if self.sessions.get(&id).is_some_and(|session| session.give_up_at.is_some_and(|at| at <= now)) {
             self.fail_process(core, number, "did not end a cancelled turn");
         }
+    }
+
+    /// Whether the session of its parent, from which a fork is to be made, has nothing after the fork.
+    fn is_at_fork(&self, session: &Session) -> bool {
+        let Some(known) = session.known() else { return false };
+        let parent = self.sessions.values().find(|parent| parent.id.as_ref() == Some(&known.id));
+        parent.is_some_and(|parent| parent.process == session.process && parent.has_ended_turn(known.turn))
     }
 
     fn write(&mut self, core: &mut Core, number: u64) {

@@ -127,11 +127,22 @@ impl Session {
         }
     }
 
-    /// How the session of this agent begins. A fork has one of its own.
-    pub(super) fn opening(&self, agent: AgentId) -> Opening {
-        match self.known.as_ref().filter(|known| known.agent == agent.to_string()) {
-            Some(known) => Opening::Load(known.id.clone()),
-            None => Opening::New,
+    /// The session in which the log says that the conversation is.
+    pub(super) const fn known(&self) -> Option<&HostSession> {
+        self.known.as_ref()
+    }
+
+    /// Whether it has had this many turns and none is under way.
+    pub(super) const fn has_ended_turn(&self, turn: u64) -> bool {
+        self.turns == turn && !self.is_prompting
+    }
+
+    /// How the session of this agent begins. `is_at_fork`: that of its parent can be forked.
+    pub(super) fn opening(&self, agent: AgentId, is_at_fork: bool) -> Opening {
+        match &self.known {
+            Some(known) if known.agent == agent.to_string() => Opening::Load(known.id.clone()),
+            Some(known) if is_at_fork => Opening::Fork(known.id.clone()),
+            _ => Opening::New,
         }
     }
 
