@@ -100,6 +100,8 @@ fn policies_and_rules_answer_a_host() {
         ("parallel", Policy::Plan, rules(&[], &[]), "two = two: no"),
         ("parallel", Policy::Ask, rules(&["bash(touch *)"], &[]), "two = two: yes"),
         ("parallel", Policy::Yolo, rules(&[], &["bash(touch *)"]), "two = two: no"),
+        ("files", Policy::Yolo, rules(&[], &[]), "both = yes"),
+        ("files", Policy::Yolo, rules(&[], &["edit(secret/**)"]), "both = no"),
         ("asks", Policy::Yolo, rules(&[], &[]), "other = yes"),
         ("asks", Policy::Never, rules(&[], &[]), "other = no"),
         ("asks", Policy::Plan, rules(&[], &[]), "other = no"),
@@ -119,6 +121,21 @@ fn esc_at_a_question_cancels_the_turn_and_the_host() {
     app.escape();
     app.turn_until_idle();
     app.enter("again");
+    app.turn_until_asked(0);
+    app.press_at_question(b"y");
+    app.turn_until_idle();
+    assert_eq!(app.replies(0).last().map(String::as_str), Some("door: yes"));
+}
+
+#[test]
+fn a_message_in_the_same_moment_as_esc_is_answered() {
+    let mut app = app_of("asks");
+    app.enter("go");
+    app.turn_until_asked(0);
+    let id = app.id(0);
+    app.repl.interrupt(id).expect("it is interrupted");
+    app.repl.send(id, "again").expect("a message");
+    app.turn_until("another question", |app| app.kinds(0).iter().filter(|kind| **kind == "user").count() == 2);
     app.turn_until_asked(0);
     app.press_at_question(b"y");
     app.turn_until_idle();

@@ -269,7 +269,7 @@ impl Agent {
     /// Whether the model is offered tools in this request.
     fn may_call(&self, context: &Context) -> bool {
         if self.request_endpoint().is_host() {
-            return true;
+            return self.inputs.has_tools;
         }
         let is_offered = context.settings.has_tools && self.inputs.endpoint.facts.tools != Some(false);
         self.inputs.has_tools && is_offered && self.exchange.iterations < context.settings.tool_iterations

@@ -59,7 +59,9 @@ pub use report::WorkReport;
 pub use state::State;
 pub use view::View;
 use work::Work;
-pub use work::{HostVerdict, Objection, PendingQuestion};
+#[cfg(feature = "hosts")]
+pub use work::{HostAsks, HostVerdict};
+pub use work::{Objection, PendingQuestion};
 
 impl Agent {
     /// The command that says whether it is done, with its arguments; empty for none.

@@ -13,6 +13,7 @@
 
 mod elicited;
 mod hooks;
+#[cfg_attr(not(feature = "hosts"), allow(dead_code))]
 mod hosted;
 mod plan;
 mod questions;
@@ -39,7 +40,8 @@ use crate::tools::hooks::HookRun;
 use crate::tools::{self, Judged, Prepared, Question, Run, Running, ToolSpec};
 
 use hooks::{Hooked, TurnHooks};
-pub use hosted::HostVerdict;
+#[cfg(feature = "hosts")]
+pub use hosted::{HostAsks, HostVerdict};
 use plan::{Planned, missing_file};
 pub(super) use questions::DENIED;
 pub use questions::{Objection, PendingQuestion};

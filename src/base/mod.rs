@@ -10,6 +10,7 @@ pub mod fuzzy;
 pub mod id;
 pub mod job;
 pub mod json_rpc;
+#[cfg(any(feature = "hosts", feature = "mcp"))]
 pub mod lines;
 pub mod process;
 pub mod project;

@@ -27,7 +27,7 @@ pub(super) fn new_agent_args(command: Command) -> Command {
     command
         .arg(option("name", "NAME", "Name of the new agent"))
         .arg(option("model", "PROVIDER/MODEL", "Model of the new agent"))
-        .arg(option("host", "NAME", "Other agent program as its model").conflicts_with("model"))
+        .arg(option("host", "NAME", "Agent program that answers, such as claude (see /hosts)").conflicts_with("model"))
         .arg(positional("prompt", "PROMPT").help("First message to it"))
 }
 

@@ -27,7 +27,6 @@ pub struct AgentHost {
 #[derive(Debug, Clone, Copy)]
 pub struct KnownHost {
     pub name: &'static str,
-    pub about: &'static str,
     pub command: &'static [&'static str],
     pub net: &'static [&'static str],
     /// Below the home directory.
@@ -39,7 +38,6 @@ pub struct KnownHost {
 pub const KNOWN: &[KnownHost] = &[
     KnownHost {
         name: "claude",
-        about: "Claude Code",
         command: &["claude-agent-acp"],
         net: &["api.anthropic.com", "claude.ai", "platform.claude.com", "console.anthropic.com"],
         write: &[".claude", ".claude.json", ".cache/claude-cli-nodejs"],
@@ -47,7 +45,6 @@ pub const KNOWN: &[KnownHost] = &[
     },
     KnownHost {
         name: "codex",
-        about: "Codex",
         command: &["codex-acp"],
         net: &["api.openai.com", "chatgpt.com", "auth.openai.com"],
         write: &[".codex"],
@@ -55,7 +52,6 @@ pub const KNOWN: &[KnownHost] = &[
     },
     KnownHost {
         name: "gemini",
-        about: "Gemini CLI",
         command: &["gemini", "--acp"],
         net: &[
             "generativelanguage.googleapis.com",
@@ -68,23 +64,20 @@ pub const KNOWN: &[KnownHost] = &[
     },
     KnownHost {
         name: "opencode",
-        about: "opencode; add the hosts of its providers to net",
         command: &["opencode", "acp"],
-        net: &["models.dev", "opencode.ai"],
+        net: &["models.dev", "models.opencode.ai", "opencode.ai"],
         write: &[".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode"],
         install: "npm install -g opencode-ai",
     },
     KnownHost {
         name: "goose",
-        about: "goose; add the hosts of its providers to net",
         command: &["goose", "acp"],
         net: &[],
         write: &[".config/goose", ".local/share/goose", ".local/state/goose"],
-        install: "see github.com/block/goose",
+        install: "the steps at github.com/block/goose",
     },
     KnownHost {
         name: "qwen",
-        about: "Qwen Code",
         command: &["qwen", "--acp"],
         net: &["portal.qwen.ai", "chat.qwen.ai", "dashscope.aliyuncs.com"],
         write: &[".qwen"],
@@ -92,7 +85,6 @@ pub const KNOWN: &[KnownHost] = &[
     },
     KnownHost {
         name: "copilot",
-        about: "GitHub Copilot CLI",
         command: &["copilot", "--acp"],
         net: &["api.github.com", "github.com", "*.githubcopilot.com"],
         write: &[".copilot"],

@@ -19,10 +19,12 @@ use crate::provider::{Conversation, Decoder, ProviderRequest, ProviderSpec};
 
 /// How long a host may say nothing: it thinks, or waits for its own provider.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(1800);
+/// Stands for a message where a turn is to go on that the host has not under way.
+const GO_ON: &str = "Go on.";
 /// The longest transcript, in bytes; the beginning of a longer one is left out.
 const MAX_TRANSCRIPT: usize = 200_000;
-/// The longest result of a tool in a transcript, in bytes.
-const MAX_RESULT: usize = 2_000;
+/// The longest result of a tool in a transcript, in columns.
+const MAX_TRANSCRIPT_RESULT: usize = 2_000;
 
 pub const HOST: ProviderSpec = ProviderSpec {
     kind: HOSTS,
@@ -53,7 +55,9 @@ pub struct HostPrompt {
     pub host: String,
     /// The session that has the conversation up to its last reply, if there is one.
     pub session: Option<HostSession>,
-    /// The message of the person. Empty while the host carries out calls: it goes on with its turn.
+    /// The calls of the host are over: it goes on with its turn. If it has none any more, the text asks it to.
+    pub goes_on: bool,
+    /// The new messages.
     pub text: String,
     /// What the session does not know of the conversation before the message.
     pub unknown: String,
@@ -93,34 +97,36 @@ impl HostSession {
 fn prompt(conversation: &Conversation<'_>) -> Result<HostPrompt> {
     let messages = conversation.messages;
     let host = conversation.endpoint.model.clone();
-    let is_sent = |message: &&&Message| {
-        matches!(
-            message.body,
-            Body::User(_) | Body::System(_) | Body::Assistant(_) | Body::ToolCall(_) | Body::ToolResult(_)
-        )
-    };
-    if messages.iter().rev().find(is_sent).is_some_and(|last| matches!(last.body, Body::ToolResult(_))) {
-        return Ok(HostPrompt { host, ..HostPrompt::default() });
-    }
-    let asked = messages.iter().rposition(|message| !matches!(message.body, Body::User(_)) && is_sent(&message));
-    let (before, message) = messages.split_at(asked.map_or(0, |at| at + 1));
-    let texts = message.iter().filter_map(|message| match &message.body {
-        Body::User(text) => Some(text.as_str()),
+    let name = conversation.endpoint.full_name();
+    let is_answer =
+        |message: &&Message| matches!(message.body, Body::Assistant(_) | Body::ToolCall(_) | Body::ToolResult(_));
+    let (before, new) = messages.split_at(messages.iter().rposition(is_answer).map_or(0, |at| at + 1));
+    let texts = new.iter().filter_map(|message| match &message.body {
+        Body::User(text) | Body::System(text) => Some(text.as_str()),
         _ => None,
     });
-    let texts: Vec<&str> = texts.collect();
-    let name = conversation.endpoint.full_name();
+    let mut texts: Vec<&str> = texts.collect();
+    let last_reply = before.iter().rev().find_map(|message| match &message.body {
+        Body::Assistant(reply) => Some(reply),
+        _ => None,
+    });
+    let is_own = last_reply.is_some_and(|reply| reply.by == name);
+    let goes_on =
+        texts.is_empty() && is_own && before.last().is_some_and(|last| matches!(last.body, Body::ToolResult(_)));
+    if texts.is_empty() {
+        texts.push(GO_ON);
+    }
     let session_of = |message: &&Message| match &message.body {
         Body::Assistant(reply) => HostSession::of(reply, &name),
         _ => None,
     };
     let known = before.iter().rposition(|message| session_of(message).is_some());
     let unknown = known.map_or(String::new(), |at| transcript(after_own_calls(&before[at + 1..])));
-    // Agents without tools are summaries, titles and judges: their instructions are all that they are.
+    // A summary, a title or a judge has no tools and depends on its instructions. Other agents use those of the host.
     let instructions = Some(conversation.system).filter(|system| conversation.tools.is_empty() && !system.is_empty());
     let text = instructions.into_iter().chain(texts).collect::<Vec<_>>().join("\n\n");
     let session = known.and_then(|at| session_of(&before[at]));
-    Ok(HostPrompt { host, session, text, unknown, transcript: transcript(before) })
+    Ok(HostPrompt { host, session, goes_on, text, unknown, transcript: transcript(before) })
 }
 
 /// Without the calls that belong to the reply before.
@@ -142,9 +148,12 @@ fn transcript(messages: &[&Message]) -> String {
         match &message.body {
             Body::User(said) => add("user", said),
             Body::System(said) => add("instruction", said),
+            Body::Compaction(compaction) => add("summary", &compaction.text()),
             Body::Assistant(reply) => add("assistant", &reply.text),
-            Body::ToolCall(call) => add("call", &format!("{} {}", call.name, shortened(&call.arguments, MAX_RESULT))),
-            Body::ToolResult(result) => add("result", &shortened(&result.content, MAX_RESULT)),
+            Body::ToolCall(call) => {
+                add("call", &format!("{} {}", call.name, shortened(&call.arguments, MAX_TRANSCRIPT_RESULT)))
+            }
+            Body::ToolResult(result) => add("result", &shortened(&result.content, MAX_TRANSCRIPT_RESULT)),
             _ => {}
         }
     }
@@ -162,6 +171,7 @@ mod tests {
     use crate::domain::endpoint::Endpoint;
     use crate::domain::message::Signature;
     use crate::domain::thinking::Thinking;
+    use crate::domain::tool::{ToolCall, ToolResult};
 
     fn said(text: &str) -> Body {
         Body::User(text.into())
@@ -203,10 +213,28 @@ mod tests {
         assert_eq!(later.text, "three\n\nand four");
         assert_eq!(later.unknown, "<user>\ntwo\n</user>\n<assistant>\nsecond\n</assistant>\n");
         assert!(later.transcript.starts_with("<user>\none\n</user>\n<assistant>\nfirst\n"), "{}", later.transcript);
-        let own = asked(vec![said("one"), reply("acp/claude", "first", Some("s1")), said("two")]);
-        assert_eq!((&*own.text, &*own.unknown), ("two", ""));
+        let own = asked(vec![
+            said("one"),
+            reply("acp/claude", "first", Some("s1")),
+            Body::System("done".into()),
+            said("two"),
+        ]);
+        assert_eq!((&*own.text, &*own.unknown), ("done\n\ntwo", ""));
         let of_other_host = asked(vec![said("one"), reply("acp/codex", "first", Some("s1")), said("two")]);
         assert_eq!(of_other_host.session, None, "a session is known to its host only");
+    }
+
+    #[test]
+    fn after_its_calls_a_host_goes_on_and_after_those_of_others_it_is_told() {
+        let call = || Body::ToolCall(ToolCall { id: "c".into(), name: "bash".into(), arguments: "{}".into() });
+        let result = || {
+            let (call_id, name, content, duration) = ("c".into(), "bash".into(), "out".into(), Duration::ZERO);
+            Body::ToolResult(ToolResult { call_id, name, content, is_error: false, duration })
+        };
+        let own = asked(vec![said("one"), reply("acp/claude", "", Some("s1")), call(), result()]);
+        assert!(own.goes_on && own.text == GO_ON);
+        let of_other = asked(vec![said("one"), reply("openai/gpt", "look", None), call(), result()]);
+        assert!(!of_other.goes_on && of_other.transcript.contains("<result>\nout\n"), "{}", of_other.transcript);
     }
 
     #[test]

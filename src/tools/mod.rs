@@ -31,6 +31,7 @@ pub mod hooks;
 mod judge;
 pub mod key_command;
 pub mod landing;
+#[cfg(any(feature = "hosts", feature = "mcp"))]
 pub mod line_process;
 mod linux;
 mod list_dir;
@@ -77,7 +78,7 @@ use capture::{Capture, Sink as _};
 pub use command::{find_level, try_proxy};
 pub use environment::Environment;
 pub use file_access::suggestion as similar_name;
-pub use judge::{AttachedFile, Judge, Judged, WaysToAllow, open_attached};
+pub use judge::{AttachedFile, Judge, Judged, Judgement, WaysToAllow, open_attached};
 pub use linux::child_exit::ChildExit;
 pub use network::{NetworkAccess, NetworkRequest};
 pub use question::{Answers, Question};

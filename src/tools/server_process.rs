@@ -73,13 +73,13 @@ impl ServerProcess {
         working_level(env)?;
         if server.breaks_promise(env) {
             return Err(
-                "the sandbox that works here is weaker than the one that was allowed; call its start tool again \
-                        to ask the user"
+                "the sandbox that works here is weaker than the one that was allowed; start it again to be asked or \
+                        told about it"
                     .into(),
             );
         }
         let network = NetworkRequest::for_hosts(server.hosts.clone(), &env.sandbox);
-        let writable: Vec<PathBuf> = server.writable.iter().filter(|path| is_there(path)).cloned().collect();
+        let writable: Vec<PathBuf> = server.writable.iter().filter(|path| ensure_path(path)).cloned().collect();
         let arguments: Vec<&str> = server.arguments.iter().map(String::as_str).collect();
         let program = Program {
             network: network.as_ref(),
@@ -92,7 +92,10 @@ impl ServerProcess {
         let mut plan = plan(&program, env)?;
         plan.has_input = true;
         // What is denied to commands there, such as a login, is its own.
-        plan.denied.retain(|denied| !server.writable.iter().any(|own| denied.starts_with(own)));
+        plan.denied.retain(|denied| !writable.iter().any(|own| denied.starts_with(own)));
+        if !server.may_write {
+            plan.writable = writable.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        }
         let proxy = match (&plan.network, &env.proxy) {
             (Network::Hosts(hosts), Some(calls)) => {
                 Some(calls.announce(network::hosts(hosts, &env.rules)).map_err(text)?)
@@ -141,8 +144,9 @@ pub(super) fn working_level(env: &Environment) -> Result<Level, String> {
     }
 }
 
-/// Whether it is there. A missing directory is created, as the program would do; a missing file is not.
-fn is_there(path: &Path) -> bool {
+/// Creates a missing directory, because the sandbox can only open what exists. A name with an extension is a file, which is
+/// not created: false if it is missing.
+fn ensure_path(path: &Path) -> bool {
     path.exists() || path.extension().is_none() && std::fs::create_dir_all(path).is_ok()
 }
 

@@ -67,6 +67,10 @@ while read -r line; do
             result one completed 'one'
             text 'The end.'
             end end_turn ;;
+        files)
+            ask both ',"title":"Change two files","kind":"edit","content":[{"type":"diff","path":"a.txt","oldText":"a","newText":"b"},{"type":"diff","path":"secret/key","oldText":"a","newText":"b"}]'
+            result both completed "$answered"
+            end end_turn ;;
         asks)
             ask other ',"title":"Open the door","kind":"other","rawInput":{"door":"left"}'
             result other completed "$answered"

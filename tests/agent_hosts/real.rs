@@ -50,7 +50,7 @@ fn what_others_have_written_is_told() {
     app.enter("/model acp/self");
     let told = converse(&mut app, "three");
     assert!(told.contains("<user>\ntwo\n</user>\n<assistant>\ntwo\n</assistant>") && told.ends_with("three"), "{told}");
-    assert!(!told.contains("one"), "{told}");
+    assert!(!told.contains("<user>\none"), "{told}");
 }
 
 #[test]

@@ -57,7 +57,8 @@ impl Agent {
         let is_cut = matches!(finish, Some(Finish::Length | Finish::ContentFilter));
         let mut bodies: Vec<Body> = self.exchange.take_reply(is_cut).into_iter().collect();
         self.count(&mut bodies);
-        if calls.is_empty() || is_cut || !self.may_call(context) {
+        let may_call = self.may_call(context) || self.request_endpoint().is_host();
+        if calls.is_empty() || is_cut || !may_call {
             return self.end_turn(bodies, finish, calls.len(), context);
         }
         // The calls follow directly after the reply that made them.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{Call, Progress, Work};
-use crate::agent::{Agent, Context, Effect, State};
+use crate::agent::{Agent, Context, Effect, Role, State};
 use crate::domain::approval::Policy;
 use crate::domain::call_title::title_of;
 use crate::domain::chunk::Chunk;
@@ -12,7 +12,17 @@ use crate::domain::message::Body;
 use crate::domain::tool::ToolCall;
 use crate::policy::Verdict;
 use crate::tools::file_versions::KnownFiles;
-use crate::tools::{Question, visible};
+use crate::tools::{Judgement, Question, visible};
+
+/// A host that asks before it carries out a call.
+pub struct HostAsks {
+    /// The call as one of our tools would be called.
+    pub call: ToolCall,
+    /// In the words of the host.
+    pub title: String,
+    /// The files that it is about, each as a call that reads or writes it.
+    pub files: Vec<ToolCall>,
+}
 
 /// The answer to a host that asks before it carries out a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,12 +41,12 @@ impl Work {
 }
 
 impl Agent {
-    /// Whether a call of a host is under way.
+    /// Whether calls are carried out or asked about.
     pub fn carries_out_calls(&self) -> bool {
         matches!(self.state, State::ExecutingTool | State::AwaitingApproval) && !self.work.calls.is_empty()
     }
 
-    /// A host carries out another call, beside those that it has begun. False if there are none.
+    /// Adds a call that the host has begun while others run. False if none runs or the agent is stopping.
     pub fn add_host_call(&mut self, call: ToolCall, context: &mut Context) -> bool {
         if !self.carries_out_calls() || self.is_stopping() {
             return false;
@@ -53,14 +63,15 @@ impl Agent {
         self.show_call(at, &title);
     }
 
-    /// A host asks before it carries out this call, which may say more than when it was added. `title`: in its own words.
-    pub fn ask_for_host(&mut self, asked: &ToolCall, title: &str, context: &mut Context) -> HostVerdict {
-        let waits = |call: &Call| call.call.id == asked.id && matches!(call.progress, Progress::ByLoop(_));
+    /// A host asks permission for a call, which may say more than when it was added.
+    pub fn ask_for_host(&mut self, asks: &HostAsks, context: &mut Context) -> HostVerdict {
+        let waits = |call: &Call| call.call.id == asks.call.id && matches!(call.progress, Progress::ByLoop(_));
         let Some(at) = self.work.calls.iter().position(waits) else { return HostVerdict::Refused };
-        match self.judge_host_call(asked, title, context) {
+        match self.judge_host_call(asks, context) {
             Judged::Allowed => HostVerdict::Allowed,
             Judged::Refused(why) => {
-                self.emit(&Chunk::Note(format!("refused a call of the host: {why}")));
+                let title = visible(&asks.title);
+                self.emit(&Chunk::Note(format!("refused {title}: {why}")));
                 context.outbox.push(self.id(), Effect::Refused(format!("{title} ({why})")));
                 HostVerdict::Refused
             }
@@ -72,14 +83,29 @@ impl Agent {
         }
     }
 
-    fn judge_host_call(&self, call: &ToolCall, title: &str, context: &Context) -> Judged {
+    fn judge_host_call(&self, asks: &HostAsks, context: &Context) -> Judged {
+        // Nobody sees the questions of a summary or a title.
+        if self.role == Role::Summary || !self.inputs.has_tools {
+            return Judged::Refused("this agent has no tools".into());
+        }
         let mut environment = self.tool_environment();
         // The host has read what it edits.
         Arc::make_mut(&mut environment).known_files = Arc::new(KnownFiles::learning());
-        let Ok((spec, mut prepared)) = environment.prepare(&call.name, &call.arguments) else {
-            return judge_unknown(self.policy(), call, title);
+        let judge = self.judge(&environment, self.policy(), context);
+        let verdict = |call: &ToolCall| {
+            let (spec, prepared) = environment.prepare(&call.name, &call.arguments).ok()?;
+            Some((judge.judge(spec, &prepared), prepared))
         };
-        let judged = self.judge(&environment, self.policy(), context).judge(spec, &prepared);
+        // Deny rules hold for each file, also where the call itself corresponds to none of our tools.
+        for file in &asks.files {
+            if let Some((Judgement { verdict: Verdict::Refuse(why), .. }, _)) = verdict(file) {
+                return Judged::Refused(visible(&why));
+            }
+        }
+        let is_one = asks.files.len() < 2 || asks.call.name == "multi_edit";
+        let Some((judged, mut prepared)) = verdict(&asks.call).filter(|_| is_one && asks.call.name != "tool") else {
+            return judge_unknown(self.policy(), asks);
+        };
         match judged.verdict {
             Verdict::Free => Judged::Allowed,
             Verdict::Ask(reason) => {
@@ -97,7 +123,7 @@ impl Agent {
         let is_ours = |line: &String| line.starts_with("time limit: ") || line.starts_with("sandbox: ");
         if question.detail.iter().any(is_ours) {
             question.detail.retain(|line| !is_ours(line));
-            question.detail.push(format!("{} runs it itself", self.request_endpoint().model));
+            question.detail.push(format!("{} runs it itself, in its own process", self.request_endpoint().model));
         }
     }
 
@@ -112,11 +138,12 @@ impl Agent {
         context.outbox.push(self.id(), Effect::HostAnswered { call, allowed });
     }
 
-    /// The turn of a host has ended: its calls have no other results.
-    pub fn end_host_calls(&mut self, context: &mut Context) {
+    /// The turn of a host has ended, as it should or not: its calls have no other results.
+    pub fn end_host_calls(&mut self, is_well: bool, context: &mut Context) {
         let open: Vec<String> = self.work.calls.iter().filter_map(open_call).collect();
         for id in &open {
-            self.answer_call(id, Ok(String::new()), context);
+            let result = if is_well { Ok(String::new()) } else { Err("the host ended before the call".to_owned()) };
+            self.answer_call(id, result, context);
         }
     }
 }
@@ -132,15 +159,15 @@ enum Judged {
 }
 
 /// A call that none of our tools corresponds to: its title and its arguments are shown.
-fn judge_unknown(policy: Policy, call: &ToolCall, title: &str) -> Judged {
+fn judge_unknown(policy: Policy, asks: &HostAsks) -> Judged {
     match policy {
         Policy::Yolo => Judged::Allowed,
         Policy::Plan | Policy::Never => {
             Judged::Refused(format!("it needs approval, and the policy is {}", policy.name()))
         }
         Policy::Ask | Policy::Auto => {
-            let detail = call.arguments.lines().map(visible).collect();
-            Judged::Ask(Box::new(Question::new(visible(title), detail)))
+            let detail = asks.call.arguments.lines().map(visible).collect();
+            Judged::Ask(Box::new(Question::new(visible(&asks.title), detail)))
         }
     }
 }

@@ -15,11 +15,11 @@ use crate::provider::host::STALL_TIMEOUT;
 
 /// The keys of `[hosts.NAME]`.
 pub const KEYS: &[(&str, &str)] = &[
-    ("command", "List of the program and its arguments"),
+    ("command", "The program and its arguments, as a list"),
     ("env", "Table of variables for its process; ${VARIABLE} is replaced"),
-    ("net", "Hosts of the network that it may reach"),
-    ("write", "Directories that it may write besides the workspace"),
-    ("model", "Value of its option for the model"),
+    ("net", "Hosts of the network that it may reach, instead of those built in"),
+    ("write", "What it may write besides the workspace, instead of what is built in"),
+    ("model", "The model, as the host names it"),
 ];
 
 /// A host as a file has it, with what it leaves out.
@@ -91,7 +91,9 @@ pub fn all(files: Vec<FileHost>, env: &ProcessEnvironment, diagnostics: &mut Dia
                 install: known.install,
                 ..file.host
             }),
-            Err(why) => diagnostics.warnings.push(format!("{}: host {}: ignored: {why}", file.source, file.host.name)),
+            Err(why) => {
+                diagnostics.warnings.push(format!("{}: [hosts.{}] is ignored: {why}", file.source, file.host.name))
+            }
         }
     }
     let others = KNOWN.iter().filter(|known| !all.iter().any(|host| host.name == known.name));

@@ -11,6 +11,7 @@ use crate::cli::arguments::Arguments;
 use crate::domain::approval::Policy;
 use crate::domain::config::{Config, EDITING, RetryPolicy, TeamSettings};
 use crate::domain::display::{EXIT_PRINTS, StatusField};
+use crate::domain::endpoint::HOSTS;
 use crate::domain::frame::Color;
 use crate::domain::limits::LimitName;
 use crate::domain::sandbox::Network;
@@ -511,7 +512,11 @@ impl Setting {
         match self.kind {
             Kind::Model => {
                 let provider = values.model.as_deref().map_or(provider, provider_of);
-                let is_other = wanted.model.as_deref().is_some_and(|model| provider_of(model) != provider);
+                // Each host is another program, with another provider behind it.
+                let is_host = |model: &str| provider_of(model) == HOSTS;
+                let is_other = wanted.model.as_deref().is_some_and(|model| {
+                    provider_of(model) != provider || is_host(model) && values.model.as_deref() != Some(model)
+                });
                 is_other.then(|| format!("ignored: a project cannot choose another provider than yours ({provider})"))
             }
             Kind::Policy(_) if policy > allowed => {

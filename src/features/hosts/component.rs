@@ -31,7 +31,8 @@ impl Component for Hosts {
     fn on_event(&mut self, event: &Event, core: &mut Core) {
         match event {
             Event::Removed { agent, .. } => self.forget(core, *agent),
-            Event::Interrupted { .. } | Event::TurnEnded { .. } => self.is_due |= !self.sessions.is_empty(),
+            Event::Interrupted { agent, .. } => self.cancel(core, *agent),
+            Event::TurnEnded { .. } => self.is_due |= !self.sessions.is_empty(),
             _ => {}
         }
     }

@@ -29,27 +29,40 @@ pub(super) enum Opening {
 }
 
 pub(super) enum Event {
-    /// The handshake is done.
-    Ready,
-    /// A session for this agent is there: its id, or why not.
-    Opened { agent: AgentId, result: Result<Opened, Fault> },
+    /// The session that this request has opened for an agent, or why there is none.
+    Opened {
+        agent: AgentId,
+        request: u64,
+        result: Result<Opened, Fault>,
+    },
     Update {
         session: String,
         update: Value,
-        /// Of the message.
-        bytes: usize,
     },
     /// The host asks before a call; [`Connection::permit`] answers.
-    Permission { session: String, request: Value, params: Value },
-    /// A turn is over.
-    Ended { session: String, result: Result<Value, Fault> },
-    /// The process is to be ended.
+    Permission {
+        session: String,
+        request: Value,
+        params: Value,
+    },
+    /// The turn that this request has begun is over.
+    Ended {
+        session: String,
+        request: u64,
+        result: Result<Value, Fault>,
+    },
+    /// The person should know this.
+    Note {
+        agent: AgentId,
+        text: String,
+    },
+    /// The connection failed; the process must be ended.
     Failed(String),
 }
 
 pub(super) struct Opened {
     pub(super) session: String,
-    /// It has the conversation of before.
+    /// It has the earlier conversation.
     pub(super) is_loaded: bool,
     /// The id of the option that chooses the model.
     pub(super) model_option: Option<String>,
@@ -63,6 +76,10 @@ enum Pending {
     },
     Prompt {
         session: String,
+    },
+    SetModel {
+        agent: AgentId,
+        model: String,
     },
     /// Nobody waits for the answer.
     Other,
@@ -85,7 +102,7 @@ pub(super) struct Connection {
     outgoing: Vec<String>,
     events: VecDeque<Event>,
     abilities: Option<Abilities>,
-    /// Sessions that are being loaded: what they repeat is known.
+    /// Sessions that are being loaded: their updates repeat what is known.
     loading: Vec<String>,
 }
 
@@ -111,15 +128,17 @@ impl Connection {
         self.abilities.is_some()
     }
 
-    fn request(&mut self, method: &str, params: Value, pending: Pending, until: Option<Moment>) {
+    fn request(&mut self, method: &str, params: Value, pending: Pending, until: Option<Moment>) -> u64 {
         self.next += 1;
         self.outgoing.push(json_rpc::request(self.next, method, params));
         self.pending.insert(self.next, (pending, until));
+        self.next
     }
 
     /// Opens a session in this directory. A host that can neither load nor fork sessions begins a new one.
-    pub(super) fn open(&mut self, agent: AgentId, opening: Opening, directory: &Path, now: Moment) {
-        let Some(abilities) = &self.abilities else { return };
+    /// Returns the number of the request.
+    pub(super) fn open(&mut self, agent: AgentId, opening: Opening, directory: &Path, now: Moment) -> Option<u64> {
+        let abilities = self.abilities.as_ref()?;
         let directory = directory.to_string_lossy();
         let mut params = json!({"cwd": directory, "mcpServers": []});
         let (method, opening) = match opening {
@@ -135,12 +154,13 @@ impl Connection {
             }
             _ => ("session/new", Opening::New),
         };
-        self.request(method, params, Pending::Open { agent, opening }, Some(now + START));
+        Some(self.request(method, params, Pending::Open { agent, opening }, Some(now + START)))
     }
 
-    pub(super) fn prompt(&mut self, session: &str, text: &str) {
+    /// Begins a turn. Returns the number of the request.
+    pub(super) fn prompt(&mut self, session: &str, text: &str) -> u64 {
         let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
-        self.request("session/prompt", params, Pending::Prompt { session: session.to_owned() }, None);
+        self.request("session/prompt", params, Pending::Prompt { session: session.to_owned() }, None)
     }
 
     /// Asks the host to end the turn; it answers the prompt then.
@@ -154,9 +174,10 @@ impl Connection {
         }
     }
 
-    pub(super) fn set_option(&mut self, session: &str, option: &str, value: &str) {
-        let params = json!({"sessionId": session, "configId": option, "value": value});
-        self.request("session/set_config_option", params, Pending::Other, None);
+    /// Chooses the model of a session.
+    pub(super) fn set_model(&mut self, agent: AgentId, session: &str, option: &str, model: &str) {
+        let params = json!({"sessionId": session, "configId": option, "value": model});
+        self.request("session/set_config_option", params, Pending::SetModel { agent, model: model.to_owned() }, None);
     }
 
     /// Answers a question: with one of its options, or that the turn was cancelled.
@@ -180,22 +201,33 @@ impl Connection {
         self.pending.values().filter_map(|(_, until)| *until).min()
     }
 
+    /// Gives up requests that were not answered in time.
     pub(super) fn on_deadline(&mut self, now: Moment) {
-        if self.deadline().is_some_and(|until| until <= now) {
-            self.events.push_back(Event::Failed(format!("did not answer within {} s", START.as_secs())));
+        let is_late = |(_, until): &(Pending, Option<Moment>)| until.is_some_and(|until| until <= now);
+        let late: Vec<_> = self.pending.extract_if(.., |_, pending| is_late(pending)).collect();
+        for (request, (pending, _)) in late {
+            let why = format!("no answer within {} s: run its command in a shell to see why", START.as_secs());
+            match pending {
+                Pending::Open { agent, .. } => {
+                    let result = Err(Fault::new(json_rpc::INTERNAL, why));
+                    self.events.push_back(Event::Opened { agent, request, result });
+                }
+                _ => self.events.push_back(Event::Failed(why)),
+            }
         }
     }
 
     pub(super) fn on_line(&mut self, line: &[u8]) {
         match json_rpc::read(line) {
             Ok(Incoming::Response { id, result }) => {
-                let pending = id.as_u64().and_then(|id| self.pending.remove(&id));
-                if let Some((pending, _)) = pending {
-                    self.on_response(pending, result);
+                if let Some(request) = id.as_u64()
+                    && let Some((pending, _)) = self.pending.remove(&request)
+                {
+                    self.on_response(request, pending, result);
                 }
             }
             Ok(Incoming::Notification { method, params }) if method == "session/update" => {
-                self.on_update(params, line.len());
+                self.on_update(params);
             }
             Ok(Incoming::Request { id, method, params }) if method == "session/request_permission" => {
                 let session = text(&params, "sessionId");
@@ -211,14 +243,18 @@ impl Connection {
         }
     }
 
-    fn on_update(&mut self, mut params: Value, bytes: usize) {
+    fn on_update(&mut self, mut params: Value) {
         let session = text(&params, "sessionId");
         if !self.loading.contains(&session) {
-            self.events.push_back(Event::Update { session, update: params["update"].take(), bytes });
+            self.events.push_back(Event::Update { session, update: params["update"].take() });
         }
     }
 
-    fn on_response(&mut self, pending: Pending, result: Result<Value, Fault>) {
+    fn explained(&self, fault: Fault) -> Fault {
+        Fault { message: self.why(&fault), ..fault }
+    }
+
+    fn on_response(&mut self, request: u64, pending: Pending, result: Result<Value, Fault>) {
         match pending {
             Pending::Initialize => match result {
                 Ok(answer) => self.on_initialized(&answer),
@@ -227,17 +263,24 @@ impl Connection {
             Pending::Open { agent, opening } => {
                 let known = if let Opening::Load(id) = &opening { Some(id.clone()) } else { None };
                 self.loading.retain(|id| Some(id) != known.as_ref());
-                let result = result.map_err(|fault| Fault { message: self.why(&fault), ..fault });
+                let result = result.map_err(|fault| self.explained(fault));
                 let opened = |answer: Value| Opened {
                     is_loaded: opening != Opening::New,
                     model_option: model_option(&answer),
                     session: known.unwrap_or_else(|| text(&answer, "sessionId")),
                 };
-                self.events.push_back(Event::Opened { agent, result: result.map(opened) });
+                self.events.push_back(Event::Opened { agent, request, result: result.map(opened) });
             }
             Pending::Prompt { session } => {
-                let result = result.map_err(|fault| Fault { message: self.why(&fault), ..fault });
-                self.events.push_back(Event::Ended { session, result });
+                let result = result.map_err(|fault| self.explained(fault));
+                self.events.push_back(Event::Ended { session, request, result });
+            }
+            Pending::SetModel { agent, model } => {
+                if let Err(fault) = result {
+                    let why = self.why(&fault);
+                    self.events
+                        .push_back(Event::Note { agent, text: format!("the model {model:?} was not set: {why}") });
+                }
             }
             Pending::Other => {}
         }
@@ -246,7 +289,7 @@ impl Connection {
     fn on_initialized(&mut self, answer: &Value) {
         if answer["protocolVersion"].as_u64() != Some(VERSION) {
             let version = &answer["protocolVersion"];
-            let why = format!("speaks version {version} of the Agent Client Protocol, not {VERSION}: update it");
+            let why = format!("uses version {version} of the Agent Client Protocol, {VERSION} is needed: update it");
             return self.events.push_back(Event::Failed(why));
         }
         let capabilities = &answer["agentCapabilities"];
@@ -255,7 +298,6 @@ impl Connection {
         let loads = capabilities["loadSession"] == true;
         self.abilities =
             Some(Abilities { loads, resumes: has("resume"), closes: has("close"), forks: has("fork"), logins });
-        self.events.push_back(Event::Ready);
     }
 
     /// An error for the person, and how to log in where that is missing.
@@ -263,8 +305,12 @@ impl Connection {
         let message = truncate(&sanitise(&fault.message), ERROR_WIDTH).to_owned();
         let logins = self.abilities.as_ref().map(|abilities| abilities.logins.as_slice()).unwrap_or_default();
         match fault.code {
-            AUTH_REQUIRED if logins.is_empty() => format!("{message}: log in with the program itself"),
-            AUTH_REQUIRED => format!("{message}: log in with the program itself ({})", logins.join("; ")),
+            AUTH_REQUIRED if logins.is_empty() => {
+                format!("{message}: log in with the program itself first, outside of polylogue")
+            }
+            AUTH_REQUIRED => {
+                format!("{message}: log in with the program itself first, outside of polylogue ({})", logins.join("; "))
+            }
             _ => message,
         }
     }

@@ -5,8 +5,8 @@
 //!   agent <── stream events ──  Hosts <── session/update ── process
 //! ```
 //! An agent whose model is `acp/NAME` has a session with that host. One process serves all agents that use the host in one
-//! directory with the same powers; it runs in the sandbox, with its own directories and hosts of the network besides the
-//! workspace. What it asks is asked here, under the rules and the policy of the agent.
+//! directory with the same powers. It runs in the sandbox and may use its own directories and network hosts besides the
+//! workspace. Its requests for permission are decided by the rules and the policy of the agent.
 //!
 //! | module | holds |
 //! |---|---|
@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::agent::{Agent, State as AgentState, Wait};
+use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::AgentId;
 use crate::base::json_rpc::{AUTH_REQUIRED, Fault};
@@ -93,11 +94,7 @@ impl Hosts {
     /// An agent asks its host, or goes on with the turn whose calls are done.
     fn prompt(&mut self, core: &mut Core, agent: AgentId, prompt: HostPrompt) {
         let session = self.sessions.get_mut(&agent).filter(|session| session.host == prompt.host);
-        if prompt.text.is_empty() {
-            if session.is_none_or(|session| !session.has_turn()) {
-                let why = "the turn of the host was cut off: send a message to go on";
-                fail(core, agent, Error::new(ErrorKind::Protocol, why));
-            }
+        if prompt.goes_on && session.as_ref().is_some_and(|session| session.has_turn()) {
             return;
         }
         let Some(directory) = core.agent(agent).map(|agent| agent.inputs.environment.working_directory.clone()) else {
@@ -116,6 +113,10 @@ impl Hosts {
             session.waiting = Some(prompt);
             return;
         }
+        let mut prompt = prompt;
+        if self.sessions.get(&agent).is_some_and(|session| session.is_rewound_by(&prompt)) {
+            prompt.session = None;
+        }
         self.leave_session(core, agent);
         match self.process_for(core, agent, &prompt.host) {
             Ok(process) => drop(self.sessions.insert(agent, Session::new(prompt.host.clone(), process, prompt))),
@@ -128,7 +129,8 @@ impl Hosts {
         let hosts = &core.config().hosts;
         let Some(host) = hosts.iter().find(|host| host.name == name).cloned() else {
             let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
-            let message = format!("unknown host {name:?}: declare [hosts.{name}], or use one of {}", names.join(", "));
+            let message =
+                format!("unknown host {name:?}: add [hosts.{name}] to config.toml, or use one of {}", names.join(", "));
             return Err(Error::usage(message));
         };
         let Some(agent) = core.agent(id) else { return Err(Error::usage("the agent is gone")) };
@@ -143,7 +145,7 @@ impl Hosts {
         if let Some((number, _)) = self.processes.iter().find(|(_, process)| process.key == key) {
             return Ok(*number);
         }
-        let program = ServerProgram {
+        let mut program = ServerProgram {
             arguments: key.host.command.clone(),
             variables: key.host.env.clone(),
             hosts: key.host.net.clone(),
@@ -152,7 +154,9 @@ impl Hosts {
             promised: None,
         };
         let environment = Environment { remote: None, ..(**environment).clone() };
-        let about = describe(&key, &program.sandbox(&environment));
+        let sandbox = program.sandbox(&environment);
+        let about = describe(&key, &sandbox);
+        program.promised = Some(sandbox);
         let starting = Starting::begin(program, Arc::new(environment), core.waker())?;
         core.note(id, LineKind::Note, &about);
         let number = self.next_number();
@@ -206,16 +210,18 @@ impl Hosts {
 
     fn on_event_of(&mut self, core: &mut Core, number: u64, event: Event) {
         match event {
-            // Sessions that wait for it are opened in this turn.
-            Event::Ready => {}
-            Event::Opened { agent, result } => self.on_opened(core, number, agent, result),
-            Event::Update { session, update, bytes } => {
-                if let Some((_, session)) = self.session_of(number, &session) {
-                    session.on_update(&update, bytes);
-                    if session.is_overfull() {
-                        self.fail_process(core, number, "says more than is read");
+            Event::Opened { agent, request, result } => self.on_opened(core, (number, agent, request), result),
+            Event::Update { session, update } => {
+                if let Some((agent, session)) = self.session_of(number, &session) {
+                    session.on_update(&update);
+                    if session.end_flood() {
+                        self.cancel(core, agent);
                     }
                 }
+            }
+            Event::Note { agent, text } => {
+                let host = self.sessions.get(&agent).map(|session| session.host.clone()).unwrap_or_default();
+                core.note(agent, LineKind::Error, &format!("{host}: {text}"));
             }
             Event::Permission { session, request, params } => {
                 let answer = match self.session_of(number, &session) {
@@ -224,8 +230,10 @@ impl Hosts {
                 };
                 self.answer(number, answer);
             }
-            Event::Ended { session, result } => {
-                if let Some((_, session)) = self.session_of(number, &session) {
+            Event::Ended { session, request, result } => {
+                if let Some((_, session)) = self.session_of(number, &session)
+                    && session.turn == Some(request)
+                {
                     session.on_ended(result.map_err(|fault| error_of(&session.host, fault)));
                 }
             }
@@ -250,20 +258,35 @@ impl Hosts {
         self.answer(number, answer);
     }
 
-    fn on_opened(&mut self, core: &mut Core, number: u64, agent: AgentId, result: Result<Opened, Fault>) {
-        let Some(session) = self.sessions.get_mut(&agent).filter(|session| session.process == number) else { return };
+    fn on_opened(
+        &mut self,
+        core: &mut Core,
+        (number, agent, request): (u64, AgentId, u64),
+        result: Result<Opened, Fault>,
+    ) {
+        let is_taken = |id: &str| {
+            id.is_empty()
+                || self.sessions.values().any(|other| other.process == number && other.id.as_deref() == Some(id))
+        };
+        let result = match result {
+            Ok(opened) if is_taken(&opened.session) => Err(Fault::params("gave no session, or that of another agent")),
+            result => result,
+        };
+        let is_it = |session: &&mut Session| session.process == number && session.opening == Some(request);
+        let Some(session) = self.sessions.get_mut(&agent).filter(is_it) else {
+            // Nobody wants it any more.
+            if let (Ok(opened), Some(State::Running(_, connection))) = (result, self.state_of(number)) {
+                connection.close(&opened.session);
+            }
+            return;
+        };
         match result {
             Ok(opened) => {
-                let model = self.processes.get(&number).and_then(|process| process.key.host.model.clone());
                 session.on_opened(&opened);
-                if let (Some(model), Some(option)) = (model, &opened.model_option)
-                    && let Some(State::Running(_, connection)) = self.state_of(number)
-                {
-                    connection.set_option(&opened.session, option, &model);
-                }
+                self.choose_model(core, number, agent, &opened);
             }
             // A session that cannot be loaded is replaced by a new one with the transcript.
-            Err(_) if session.forget_known() => session.is_opening = false,
+            Err(_) if session.forget_known() => session.opening = None,
             Err(fault) => {
                 let error = error_of(&session.host, fault);
                 self.sessions.remove(&agent);
@@ -272,7 +295,22 @@ impl Hosts {
         }
     }
 
-    /// Opens the session of an agent, sends its prompt, tells it what was said, or cancels its turn.
+    fn choose_model(&mut self, core: &mut Core, number: u64, agent: AgentId, opened: &Opened) {
+        let Some(Process { key, state: State::Running(_, connection) }) = self.processes.get_mut(&number) else {
+            return;
+        };
+        match (&key.host.model, &opened.model_option) {
+            (Some(model), Some(option)) => connection.set_model(agent, &opened.session, option, model),
+            (Some(_), None) => {
+                let name = &key.host.name;
+                let text = format!("{name} has no option for its model: remove model from [hosts.{name}]");
+                core.note(agent, LineKind::Error, &text);
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Opens the session of an agent, sends its prompt, delivers what has arrived, or cancels its turn.
     fn step_session(&mut self, core: &mut Core, id: AgentId) {
         let now = core.now();
         let is_at_fork = self.sessions.get(&id).is_some_and(|session| self.is_at_fork(session));
@@ -289,34 +327,40 @@ impl Hosts {
         if !connection.is_ready() {
             return;
         }
-        if session.id.is_none() && !session.is_opening {
-            session.is_opening = true;
+        if session.id.is_none() && session.opening.is_none() {
             let opening = session.opening(id, is_at_fork);
-            connection.open(id, opening, &process.key.directory, now);
+            session.opening = connection.open(id, opening, &process.key.directory, now);
         }
-        let wants = core.agent(id).is_some_and(wants_reply);
-        if let (Some(session_id), false) = (session.id.clone(), wants) {
-            if session.is_prompting && !session.is_cancelled {
-                let answers = session.cancel();
-                session.give_up_at = Some(now + CANCEL_TIME_LIMIT);
-                connection.cancel(&session_id);
-                answers.iter().for_each(|(request, option)| connection.permit(request, option.as_deref()));
-            }
+        if !core.agent(id).is_some_and(wants_reply) {
             session.waiting = None;
+            cancel_turn(session, connection, now);
         }
         if let (Some(session_id), false) = (session.id.clone(), session.is_prompting)
             && let Some(prompt) = session.waiting.take()
         {
-            connection.prompt(&session_id, &session.begin_turn(&prompt));
+            let text = session.begin_turn(&prompt);
+            session.turn = Some(connection.prompt(&session_id, &text));
         }
         let answers = session.tell(core, id);
         self.answer(number, answers);
         if self.sessions.get(&id).is_some_and(|session| session.give_up_at.is_some_and(|at| at <= now)) {
-            self.fail_process(core, number, "did not end a cancelled turn");
+            let seconds = CANCEL_TIME_LIMIT.as_secs();
+            self.fail_process(core, number, &format!("did not stop within {seconds} s after Esc, and was ended"));
         }
     }
 
-    /// Whether the session of its parent, from which a fork is to be made, has nothing after the fork.
+    /// Cancels the turn of an agent. Whatever it is asked next begins another one.
+    fn cancel(&mut self, core: &mut Core, agent: AgentId) {
+        let Some(session) = self.sessions.get_mut(&agent) else { return };
+        let process = self.processes.get_mut(&session.process);
+        if let Some(Process { state: State::Running(_, connection), .. }) = process {
+            cancel_turn(session, connection, core.now());
+        }
+        session.waiting = None;
+        self.is_due = true;
+    }
+
+    /// Whether the parent's session still ends where the fork branches off, so that the host can fork it.
     fn is_at_fork(&self, session: &Session) -> bool {
         let Some(known) = session.known() else { return false };
         let parent = self.sessions.values().find(|parent| parent.id.as_ref() == Some(&known.id));
@@ -336,8 +380,11 @@ impl Hosts {
         let Some(process) = self.processes.get(&number) else { return };
         let host = &process.key.host;
         let mut message = format!("{}: {why}", host.name);
-        if let (true, Some(install)) = (is_missing(why), host.install) {
-            message.push_str(&format!("; install it: {install}"));
+        if !command::is_there(host, &process.key.directory) {
+            match host.install {
+                Some(install) => message.push_str(&format!("; install it with {install}")),
+                None => message.push_str(&format!("; check command in [hosts.{}]", host.name)),
+            }
         }
         self.end(core, number);
         self.sessions.retain(|agent, session| {
@@ -385,7 +432,17 @@ impl Hosts {
     }
 }
 
-/// Whether the agent waits for its host: for its reply, for calls that it carries out, or for its turn to ask again.
+/// Asks the host to end the turn, and answers what it has asked.
+fn cancel_turn(session: &mut Session, connection: &mut Connection, now: Moment) {
+    if let (Some(id), true, false) = (session.id.clone(), session.is_prompting, session.is_cancelled) {
+        let answers = session.cancel();
+        session.give_up_at = Some(now + CANCEL_TIME_LIMIT);
+        connection.cancel(&id);
+        answers.iter().for_each(|(request, option)| connection.permit(request, option.as_deref()));
+    }
+}
+
+/// Whether the agent waits for its host: for its reply, for calls that it carries out, or for a slot for its next request.
 fn wants_reply(agent: &Agent) -> bool {
     if !agent.request_endpoint().is_host() || agent.is_stopping() {
         return false;
@@ -410,11 +467,6 @@ fn fail(core: &mut Core, agent: AgentId, error: Error) {
 fn error_of(host: &str, fault: Fault) -> Error {
     let kind = if fault.code == AUTH_REQUIRED { ErrorKind::Auth } else { ErrorKind::Protocol };
     Error::new(kind, format!("{host}: {}", fault.message))
-}
-
-/// Whether the program is not there.
-fn is_missing(why: &str) -> bool {
-    ["not in PATH", "exit code 127", "No such file"].iter().any(|sign| why.contains(sign))
 }
 
 /// What a person is told when a host is started.

@@ -1,7 +1,7 @@
-//! The conversation of one agent with its host: what the host has said and the agent was not told yet.
+//! The conversation of one agent with its host: queues what the host says until the agent can take it.
 //!
-//! A turn of a host is told as rounds, like those of a model: text, then calls, which the agent waits for, then text again. What
-//! the host says beside calls that it carries out waits until they are over; calls, their results and questions do not.
+//! A turn of a host becomes rounds like those of a model: text, then calls, which the agent waits for, then text again. Text that
+//! arrives while calls run is held back until they are over; calls, results and questions are delivered at once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,18 +9,20 @@ use serde_json::Value;
 
 use super::connection::{Opened, Opening};
 use super::updates::{self, HostCall};
-use crate::agent::{Agent, Context, HostVerdict};
+use crate::agent::{Agent, Context, HostAsks, HostVerdict};
 use crate::base::clock::Moment;
-use crate::base::error::Error;
+use crate::base::error::{Error, ErrorKind};
 use crate::base::id::AgentId;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::domain::tool::ToolCall;
 use crate::provider::host::{HostPrompt, HostSession};
 use crate::repl::core::Core;
 
-/// What may wait for an agent, and the bytes of one turn. A host that says more is ended.
+/// How many things may wait for an agent, and how many calls a turn may have.
 const MAX_WAITING: usize = 100_000;
-const MAX_TURN: usize = 16 << 20;
+const MAX_CALLS: usize = 10_000;
+/// The most text of a turn, in bytes, as for a reply of a model.
+const MAX_TEXT: usize = 16 << 20;
 
 /// Something that a host has said.
 enum Said {
@@ -30,8 +32,8 @@ enum Said {
     Call(String),
     /// That call is over.
     Result(String),
-    /// It asks before that call.
-    Asks(String, Question),
+    /// It asks before a call.
+    Asks(HostAsks, Question),
     /// A list of tasks: a call that is over.
     Plan(ToolCall, String),
     End(Result<Finish, Error>),
@@ -53,26 +55,30 @@ pub(super) struct Session {
     pub(super) process: u64,
     /// `None` until it is open.
     pub(super) id: Option<String>,
-    /// The prompts of which the log of the agent has a reply, as far as known.
+    /// The prompts that were sent in it.
     turns: u64,
-    /// It was opened with the conversation of before.
+    /// The last of them that a reply names.
+    signed: u64,
+    /// Loaded or forked: it has the earlier conversation.
     is_loaded: bool,
     /// A prompt that is sent once the session is open or an earlier turn is over.
     pub(super) waiting: Option<HostPrompt>,
     pub(super) is_prompting: bool,
     pub(super) is_cancelled: bool,
-    /// It was asked to open.
-    pub(super) is_opening: bool,
+    /// The request that opens it.
+    pub(super) opening: Option<u64>,
+    /// The request of the turn.
+    pub(super) turn: Option<u64>,
     /// A cancelled turn has to be over by then.
     pub(super) give_up_at: Option<Moment>,
-    /// The session in which the log says that the conversation is.
+    /// The session that the last reply in the log names.
     known: Option<HostSession>,
     queue: VecDeque<Said>,
     calls: BTreeMap<String, HostCall>,
     /// Open questions, by call.
     asked: BTreeMap<String, Question>,
     plans: u64,
-    /// Bytes of this turn.
+    /// Bytes of text in this turn.
     received: usize,
     usage: Option<Usage>,
     /// What the session has cost so far, in billionths of a US dollar, as the host says.
@@ -88,11 +94,13 @@ impl Session {
         Self {
             host,
             known,
-            is_opening: false,
+            opening: None,
+            turn: None,
             give_up_at: None,
             process,
             id: None,
             turns: 0,
+            signed: 0,
             waiting: Some(waiting),
             is_prompting: false,
             is_cancelled: false,
@@ -111,30 +119,47 @@ impl Session {
 
     /// Whether the agent can go on with the turn that it waits for.
     pub(super) fn has_turn(&self) -> bool {
-        self.is_prompting || !self.queue.is_empty()
+        self.is_prompting && !self.is_cancelled || !self.queue.is_empty()
     }
 
-    pub(super) fn is_overfull(&self) -> bool {
-        self.queue.len() > MAX_WAITING || self.received > MAX_TURN
+    fn is_overfull(&self) -> bool {
+        self.queue.len() > MAX_WAITING || self.calls.len() > MAX_CALLS || self.received > MAX_TEXT
+    }
+
+    /// Ends a turn in which the host says too much. Returns whether it does; then the host has to be told.
+    pub(super) fn end_flood(&mut self) -> bool {
+        let is_flood = self.is_prompting && !self.is_cancelled && self.is_overfull();
+        if is_flood {
+            self.queue.clear();
+            let message = format!("{}: said more than {} MiB in one turn", self.host, MAX_TEXT >> 20);
+            self.queue.push_back(Said::End(Err(Error::new(ErrorKind::Protocol, message))));
+        }
+        is_flood
     }
 
     /// Whether the conversation of a prompt is the one of this session, neither cleared nor rewound.
     pub(super) fn is_known_by(&self, prompt: &HostPrompt) -> bool {
         match (&prompt.session, &self.id) {
-            (Some(known), Some(id)) => known.id == *id && known.turn == self.turns,
-            (None, _) => self.turns == 0,
-            (Some(_), None) => self.known == prompt.session,
+            (Some(known), Some(id)) => known.id == *id && known.turn == self.signed,
+            (None, Some(_)) => self.signed == 0,
+            (known, None) => self.known == *known,
         }
     }
 
-    /// The session in which the log says that the conversation is.
+    /// Whether the prompt continues at an earlier turn of this session, which cannot be continued there.
+    pub(super) fn is_rewound_by(&self, prompt: &HostPrompt) -> bool {
+        let known = prompt.session.as_ref().filter(|known| self.id.as_ref() == Some(&known.id));
+        known.is_some_and(|known| known.turn < self.signed)
+    }
+
+    /// The session that the last reply in the log names.
     pub(super) const fn known(&self) -> Option<&HostSession> {
         self.known.as_ref()
     }
 
     /// Whether it has had this many turns and none is under way.
     pub(super) const fn has_ended_turn(&self, turn: u64) -> bool {
-        self.turns == turn && !self.is_prompting
+        self.turns == turn && self.signed == turn && !self.is_prompting
     }
 
     /// How the session of this agent begins. `is_at_fork`: that of its parent can be forked.
@@ -155,27 +180,34 @@ impl Session {
         self.id = Some(opened.session.clone());
         let known = self.known.take().filter(|_| opened.is_loaded);
         self.turns = known.as_ref().map_or(0, |known| known.turn);
+        self.signed = self.turns;
         self.is_loaded = known.is_some();
     }
 
     /// A prompt is sent. Returns its text.
     pub(super) fn begin_turn(&mut self, prompt: &HostPrompt) -> String {
         (self.is_prompting, self.is_cancelled, self.is_signed) = (true, false, false);
-        let before = if self.turns > 0 || self.is_loaded { &prompt.unknown } else { &prompt.transcript };
+        let (about, before) = match self.turns > 0 || self.is_loaded {
+            true => ("Since your last reply, another assistant has gone on with the conversation:", &prompt.unknown),
+            false => ("This is the conversation before this session:", &prompt.transcript),
+        };
         self.turns += 1;
         (self.usage, self.give_up_at, self.received) = (None, None, 0);
         self.queue.clear();
         self.calls.clear();
         match before.is_empty() {
             true => prompt.text.clone(),
-            false => format!("The conversation so far, in which you have not taken part:\n{before}\n{}", prompt.text),
+            false => format!("{about}\n{before}\nThe new message:\n{}", prompt.text),
         }
     }
 
     /// The agent does not wait for the turn any more. Returns the questions that nobody answers.
     pub(super) fn cancel(&mut self) -> Vec<Answer> {
         self.is_cancelled = true;
-        let waiting = self.queue.drain(..).filter_map(|said| match said {
+        let (end, others): (VecDeque<Said>, VecDeque<Said>) =
+            self.queue.drain(..).partition(|said| matches!(said, Said::End(_)));
+        self.queue = end;
+        let waiting = others.into_iter().filter_map(|said| match said {
             Said::Asks(_, question) => Some(question),
             _ => None,
         });
@@ -183,15 +215,20 @@ impl Session {
         waiting.chain(asked.into_values()).map(|question| (question.request, None)).collect()
     }
 
-    /// The host has said something, in so many bytes.
-    pub(super) fn on_update(&mut self, update: &Value, bytes: usize) {
-        if self.is_cancelled {
+    /// The host has said something. Outside of a turn only its cost counts.
+    pub(super) fn on_update(&mut self, update: &Value) {
+        let kind = update["sessionUpdate"].as_str().unwrap_or_default();
+        if (!self.is_prompting || self.is_cancelled) && kind != "usage_update" {
             return;
         }
-        self.received += bytes;
-        match update["sessionUpdate"].as_str().unwrap_or_default() {
-            "agent_message_chunk" => self.queue.extend(text_of(update).map(Said::Text)),
-            "agent_thought_chunk" => self.queue.extend(text_of(update).map(Said::Thinking)),
+        match kind {
+            "agent_message_chunk" | "agent_thought_chunk" => {
+                let said = if kind == "agent_message_chunk" { Said::Text } else { Said::Thinking };
+                if let Some(text) = text_of(update) {
+                    self.received += text.len();
+                    self.queue.push_back(said(text));
+                }
+            }
             "tool_call" | "tool_call_update" => self.on_call(update),
             "plan" => {
                 self.plans += 1;
@@ -206,10 +243,13 @@ impl Session {
         }
     }
 
-    /// Adds what is said of a call. Returns its id.
+    /// Adds what is said of a call.
     fn on_call(&mut self, update: &Value) {
         let Some(id) = update["toolCallId"].as_str() else { return };
         let call = self.calls.entry(id.to_owned()).or_default();
+        if call.is_over {
+            return;
+        }
         call.merge(update);
         if call.is_known() && !std::mem::replace(&mut call.is_queued, true) {
             self.queue.push_back(Said::Call(id.to_owned()));
@@ -222,7 +262,8 @@ impl Session {
     /// The host asks before a call. An answer is returned if the turn is over.
     pub(super) fn on_permission(&mut self, request: Value, params: &Value) -> Option<Answer> {
         let update = &params["toolCall"];
-        let Some(id) = update["toolCallId"].as_str().filter(|_| self.is_prompting && !self.is_cancelled) else {
+        let is_awaited = self.is_prompting && !self.is_cancelled && !self.is_overfull();
+        let Some(id) = update["toolCallId"].as_str().filter(|_| is_awaited) else {
             return Some((request, None));
         };
         let call = self.calls.entry(id.to_owned()).or_default();
@@ -230,16 +271,17 @@ impl Session {
         if !std::mem::replace(&mut call.is_queued, true) {
             self.queue.push_back(Said::Call(id.to_owned()));
         }
+        // What is judged and asked is the call as it is now.
+        let asks = HostAsks { call: call.to_call(id), title: call.title(), files: call.about_files() };
         let options = params["options"].clone();
-        self.queue.push_back(Said::Asks(id.to_owned(), Question { request, options }));
+        self.queue.push_back(Said::Asks(asks, Question { request, options }));
         None
     }
 
     /// The turn is over. Nobody waits for the end of a cancelled one.
     pub(super) fn on_ended(&mut self, result: Result<Value, Error>) {
-        (self.is_prompting, self.give_up_at) = (false, None);
+        (self.is_prompting, self.turn, self.give_up_at) = (false, None, None);
         if std::mem::take(&mut self.is_cancelled) {
-            self.queue.clear();
             return;
         }
         let ended = result.map(|answer| {
@@ -255,7 +297,9 @@ impl Session {
 
     /// Its process has ended: the agent is told why.
     pub(super) fn fail(&mut self, error: Error) {
-        (self.waiting, self.id) = (None, None);
+        self.id = None;
+        // A message waits for the end of a turn that was cancelled.
+        self.is_cancelled &= self.waiting.take().is_none();
         self.on_ended(Err(error));
     }
 
@@ -270,7 +314,9 @@ impl Session {
         let mut answers = Vec::new();
         loop {
             let went_on = core.with_agent(agent, |agent, context| {
-                if agent.waits_for_host() {
+                if !agent.request_endpoint().is_host() {
+                    false
+                } else if agent.waits_for_host() {
                     self.tell_reply(agent, context)
                 } else if agent.carries_out_calls() {
                     self.tell_beside_calls(agent, context, &mut answers)
@@ -302,13 +348,12 @@ impl Session {
                     events.push(call_event(call, calls));
                     calls += 1;
                 }
-                // It was over before the agent heard of it.
+                // The call was over before the agent heard of it.
                 Said::Result(_) if calls == 0 => {}
-                Said::Asks(id, question) if calls == 0 => {
-                    let call = self.calls.get(&id).map(|call| call.to_call(&id));
-                    events.extend(call.map(|call| call_event(call, 0)));
+                Said::Asks(asks, question) if calls == 0 => {
+                    events.push(call_event(asks.call.clone(), 0));
                     calls += 1;
-                    self.queue.push_front(Said::Asks(id, question));
+                    self.queue.push_front(Said::Asks(asks, question));
                     break;
                 }
                 Said::End(ended) if calls == 0 => {
@@ -343,7 +388,7 @@ impl Session {
         if let (Some(id), true, false) = (&self.id, is_reply, self.is_signed) {
             let session = HostSession { id: id.clone(), agent: agent.id().to_string(), turn: self.turns };
             events.insert(0, StreamEvent::Signature(session.to_signature()));
-            self.is_signed = true;
+            (self.is_signed, self.signed) = (true, self.turns);
         }
     }
 
@@ -364,8 +409,8 @@ impl Session {
     fn tell_beside_calls(&mut self, agent: &mut Agent, context: &mut Context<'_>, answers: &mut Vec<Answer>) -> bool {
         let is_text = |said: &Said| matches!(said, Said::Text(_) | Said::Thinking(_));
         let Some(at) = self.queue.iter().position(|said| !is_text(said)) else { return false };
-        if matches!(self.queue[at], Said::End(_)) {
-            agent.end_host_calls(context);
+        if let Said::End(ended) = &self.queue[at] {
+            agent.end_host_calls(ended.is_ok(), context);
             return false;
         }
         match self.queue.remove(at) {
@@ -375,6 +420,7 @@ impl Session {
             }
             Some(Said::Result(id)) => {
                 let result = self.calls.get(&id).map_or(Ok(String::new()), HostCall::result);
+                self.calls.entry(id.clone()).or_default().forget();
                 if let Some(question) = self.asked.remove(&id) {
                     answers.push((question.request, None));
                 }
@@ -387,10 +433,9 @@ impl Session {
                 agent.answer_call(&id, Ok(result), context);
                 true
             }
-            Some(Said::Asks(id, question)) => {
-                let Some(call) = self.calls.get(&id) else { return true };
-                match agent.ask_for_host(&call.to_call(&id), &call.title(), context) {
-                    HostVerdict::Asked => drop(self.asked.insert(id, question)),
+            Some(Said::Asks(asks, question)) => {
+                match agent.ask_for_host(&asks, context) {
+                    HostVerdict::Asked => drop(self.asked.insert(asks.call.id, question)),
                     verdict => answers.push(answer(question, verdict == HostVerdict::Allowed)),
                 }
                 true

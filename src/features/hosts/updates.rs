@@ -1,19 +1,26 @@
-//! What the calls of a host mean in the words of our tools, so that they are shown, judged and found like those.
+//! Translates the calls of a host into calls of our tools, so that rules, display and search treat them alike.
 
 use serde_json::{Map, Value, json};
 
 use crate::base::text::shortened;
+use crate::domain::rule::shell_quote;
 use crate::domain::stream::Usage;
 use crate::domain::tool::ToolCall;
 
 /// The longest result that is kept, in columns.
 const MAX_RESULT: usize = 60_000;
+/// The longest title, in columns, and the longest arguments of a call that none of our tools corresponds to.
+const MAX_TITLE: usize = 200;
+const MAX_INPUT: usize = 4_000;
+/// The kinds of the protocol that none of our tools corresponds to.
+const KINDS: [&str; 4] = ["delete", "move", "think", "switch_mode"];
+const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 
 /// A call, with all that the host has said of it.
 #[derive(Default)]
 pub(super) struct HostCall {
     fields: Map<String, Value>,
-    /// What the update with its end contains. What it contained before says what it is about.
+    /// The content of the last update. Earlier content describes the call and is no result.
     output: Vec<Value>,
     /// It was put into the queue of what the agent is told.
     pub(super) is_queued: bool,
@@ -69,9 +76,18 @@ impl HostCall {
     }
 
     pub(super) fn title(&self) -> String {
+        shortened(self.whole_title(), MAX_TITLE).into_owned()
+    }
+
+    fn whole_title(&self) -> &str {
         let title = self.text("title").trim();
-        let title = title.strip_prefix('`').and_then(|title| title.strip_suffix('`')).unwrap_or(title);
-        shortened(title, 200).into_owned()
+        title.strip_prefix('`').and_then(|title| title.strip_suffix('`')).unwrap_or(title)
+    }
+
+    /// It is over: only that is remembered.
+    pub(super) fn forget(&mut self) {
+        self.fields.clear();
+        self.output.clear();
     }
 
     /// The call as one of our tools would be called.
@@ -80,21 +96,25 @@ impl HostCall {
         let ours = match kind {
             // Gemini CLI gives the command as the title alone.
             "execute" => {
-                let command = self.command().unwrap_or_else(|| self.title());
-                Some(("bash", json!({"command": command})))
+                let command = self.command().unwrap_or_else(|| self.whole_title().to_owned());
+                let arguments = json!({"command": command, "workdir": self.input(&["workdir", "cwd"])});
+                Some(("bash", without_nulls(arguments)))
             }
             "edit" => self.edit(),
             "read" => self.path().map(|path| ("read_file", json!({"file_path": path}))),
-            "search" => self.input(&["pattern"]).map(|pattern| ("grep", json!({"pattern": pattern}))),
+            "search" => self.input(&["pattern"]).map(|pattern| {
+                let arguments = json!({"pattern": pattern, "path": self.input(&["path", "dir_path", "directory"])});
+                ("grep", without_nulls(arguments))
+            }),
             "fetch" => self.input(&["url"]).map(|url| ("web_fetch", json!({"url": url}))),
             _ => None,
         };
         let (name, arguments) = match ours {
             Some((name, arguments)) => (name.to_owned(), arguments),
             None => {
-                let name = if matches!(kind, "" | "other") { "tool" } else { kind };
-                let input = self.fields.get("rawInput").cloned().unwrap_or_default();
-                (name.to_owned(), json!({"title": self.title(), "input": input}))
+                let name = if KINDS.contains(&kind) { kind } else { "tool" };
+                let input = self.fields.get("rawInput").map(Value::to_string).unwrap_or_default();
+                (name.to_owned(), json!({"title": self.title(), "input": shortened(&input, MAX_INPUT)}))
             }
         };
         ToolCall { id: id.to_owned(), name, arguments: arguments.to_string() }
@@ -106,8 +126,8 @@ impl HostCall {
             .and_then(|input| input["command"].as_array())
             .map(|words| words.iter().filter_map(Value::as_str).collect());
         match words.as_deref() {
-            Some([_, "-c" | "-lc", script]) => Some((*script).to_owned()),
-            Some(words) => Some(words.join(" ")),
+            Some([shell, "-c" | "-lc", script]) if SHELLS.contains(&program_name(shell)) => Some((*script).to_owned()),
+            Some(words) => Some(words.iter().map(|word| shell_quote(word)).collect::<Vec<_>>().join(" ")),
             None => self.input(&["command", "cmd"]).map(str::to_owned),
         }
     }
@@ -115,6 +135,27 @@ impl HostCall {
     fn path(&self) -> Option<&str> {
         let location = || self.fields.get("locations")?.as_array()?.first()?["path"].as_str();
         location().or_else(|| self.input(&["file_path", "path", "abs_path", "absolute_path"]))
+    }
+
+    /// The files that it is about, as calls that read or change each of them: what is judged where it is about several.
+    pub(super) fn about_files(&self) -> Vec<ToolCall> {
+        let diffs = self.content().iter().filter(|item| item["type"] == "diff");
+        let locations = self.fields.get("locations").and_then(Value::as_array).into_iter().flatten();
+        let mut paths: Vec<&str> = diffs.chain(locations).filter_map(|item| item["path"].as_str()).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        let call = |path: &str| match self.text("kind") {
+            "read" | "search" => ("read_file", json!({"file_path": path})),
+            _ => ("write_file", json!({"file_path": path, "content": ""})),
+        };
+        let calls = paths.into_iter().map(call);
+        calls
+            .map(|(name, arguments)| ToolCall {
+                id: String::new(),
+                name: name.into(),
+                arguments: arguments.to_string(),
+            })
+            .collect()
     }
 
     fn edit(&self) -> Option<(&'static str, Value)> {
@@ -169,13 +210,24 @@ fn unfenced(text: &str) -> &str {
     inner.and_then(|text| text.split_once('\n')).map_or(text, |(_, text)| text.trim_end())
 }
 
+fn program_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn without_nulls(mut arguments: Value) -> Value {
+    if let Some(fields) = arguments.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    arguments
+}
+
 /// The tokens of a turn, as the result of a prompt has them.
 pub(super) fn usage(result: &Value) -> Option<Usage> {
     let usage = result["usage"].as_object()?;
     let count = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or_default();
     let (cached, written) = (count("cachedReadTokens"), count("cachedWriteTokens"));
     Some(Usage {
-        input: count("inputTokens") + cached + written,
+        input: count("inputTokens").saturating_add(cached).saturating_add(written),
         cached,
         written,
         output: count("outputTokens"),
@@ -216,6 +268,7 @@ mod tests {
 
     #[test]
     fn calls_are_told_in_the_words_of_our_tools() {
+        let long = format!("cat {}; rm x", "a".repeat(300));
         let diff = |old: Value| json!([{"type": "diff", "path": "/p/a", "oldText": old, "newText": "new"}]);
         for (update, name, arguments) in [
             (json!({"kind": "execute", "rawInput": {"command": "ls"}}), "bash", json!({"command": "ls"})),
@@ -225,6 +278,18 @@ mod tests {
                 json!({"command": "ls -l"}),
             ),
             (json!({"kind": "execute", "title": "ls -a"}), "bash", json!({"command": "ls -a"})),
+            (json!({"kind": "execute", "title": long}), "bash", json!({"command": long})),
+            (
+                json!({"kind": "execute", "rawInput": {"command": ["git", "-c", "a b"], "cwd": "/x"}}),
+                "bash",
+                json!({"command": "git -c 'a b'", "workdir": "/x"}),
+            ),
+            (
+                json!({"kind": "search", "rawInput": {"pattern": "x", "path": "/etc"}}),
+                "grep",
+                json!({"pattern": "x", "path": "/etc"}),
+            ),
+            (json!({"kind": "bash", "title": "t"}), "tool", json!({"title": "t", "input": ""})),
             (json!({"kind": "read", "locations": [{"path": "/p/a"}]}), "read_file", json!({"file_path": "/p/a"})),
             (
                 json!({"kind": "edit", "content": diff(json!("old"))}),
@@ -239,9 +304,9 @@ mod tests {
             (
                 json!({"kind": "other", "title": "`Ask`", "rawInput": {"a": 1}}),
                 "tool",
-                json!({"title": "Ask", "input": {"a": 1}}),
+                json!({"title": "Ask", "input": "{\"a\":1}"}),
             ),
-            (json!({"kind": "think", "title": "Plan"}), "think", json!({"title": "Plan", "input": null})),
+            (json!({"kind": "think", "title": "Plan"}), "think", json!({"title": "Plan", "input": ""})),
         ] {
             assert_eq!(call(update), (name.to_owned(), arguments));
         }
