@@ -314,7 +314,7 @@ mod tests {
             ("land --rebase=yes", "--rebase takes no value"),
             (
                 "fork --frobnicate",
-                "unknown option --frobnicate of /fork: it has --name, --model, --as, --worktree, \
+                "unknown option --frobnicate of /fork: it has --name, --model, --host, --as, --worktree, \
               --stay, --include-current (quote a text that begins with --)",
             ),
         ] {

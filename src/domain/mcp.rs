@@ -159,7 +159,7 @@ fn without_secrets(url: &str) -> String {
 }
 
 /// A word as a person would type it in a shell.
-fn shell_word(word: &str) -> String {
+pub fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
     let is_bare = !word.is_empty() && word.chars().all(is_plain);
     if is_bare { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::base::text::shortened;
-use crate::domain::rule::shell_quote;
+use crate::domain::mcp::shell_word;
 use crate::domain::stream::Usage;
 use crate::domain::tool::ToolCall;
 
@@ -127,7 +127,7 @@ impl HostCall {
             .map(|words| words.iter().filter_map(Value::as_str).collect());
         match words.as_deref() {
             Some([shell, "-c" | "-lc", script]) if SHELLS.contains(&program_name(shell)) => Some((*script).to_owned()),
-            Some(words) => Some(words.iter().map(|word| shell_quote(word)).collect::<Vec<_>>().join(" ")),
+            Some(words) => Some(words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")),
             None => self.input(&["command", "cmd"]).map(str::to_owned),
         }
     }
