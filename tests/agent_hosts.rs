@@ -11,6 +11,7 @@ use crate::support::write_executable;
 
 mod faults;
 mod real;
+mod sandbox;
 
 /// The program of a scripted host, in this workspace.
 const PROGRAM: &str = "host.sh";

@@ -67,6 +67,11 @@ while read -r line; do
             result one completed 'one'
             text 'The end.'
             end end_turn ;;
+        writes)
+            try() { if touch "$1" 2> /dev/null; then echo yes; else echo no; fi; }
+            try "$3" > /dev/null
+            text "workspace $(try made), own $(try "$2")"
+            end end_turn ;;
         files)
             ask both ',"title":"Change two files","kind":"edit","content":[{"type":"diff","path":"a.txt","oldText":"a","newText":"b"},{"type":"diff","path":"secret/key","oldText":"a","newText":"b"}]'
             result both completed "$answered"
