@@ -157,7 +157,8 @@ fn a_cancelled_turn_ends_and_the_next_message_is_answered() {
 
 #[test]
 fn one_process_serves_all_agents_of_a_directory_and_ends_with_the_last() {
-    let mut app = app(plan(real::host()));
+    // The program of this test may be invisible in the sandbox.
+    let mut app = app(Plan { has_sandbox: false, ..plan(real::host()) });
     app.enter("one");
     app.turn_until_idle();
     let child = app.fork_named(0, "child");
