@@ -91,8 +91,7 @@ impl ServerProcess {
         };
         let mut plan = plan(&program, env)?;
         plan.has_input = true;
-        // What is denied to commands there, such as a login, is its own.
-        plan.denied.retain(|denied| !writable.iter().any(|own| denied.starts_with(own)));
+        plan.denied.retain(|denied| !is_login(denied, &writable, env));
         if !server.may_write {
             plan.writable = writable.iter().filter_map(|path| path.canonicalize().ok()).collect();
         }
@@ -144,6 +143,18 @@ pub(super) fn working_level(env: &Environment) -> Result<Level, String> {
     }
 }
 
+/// Whether a path that commands cannot open is the login of the program itself: it lies in one of its own directories,
+/// neither deeper nor in the home directory, and is none of our files.
+fn is_login(denied: &Path, own: &[PathBuf], env: &Environment) -> bool {
+    let ours = env.denied.own.iter().chain(&env.sandbox.settings.hidden).filter_map(|path| path.canonicalize().ok());
+    let is_in = |own: &PathBuf| {
+        let own = own.canonicalize().unwrap_or_else(|_| own.clone());
+        let is_home = env.denied.home.as_ref().is_some_and(|home| home.starts_with(&own));
+        !is_home && (denied == own || denied.parent() == Some(&own))
+    };
+    own.iter().any(is_in) && !ours.into_iter().any(|ours| denied.starts_with(&ours) || ours.starts_with(denied))
+}
+
 /// Creates a missing directory, because the sandbox can only open what exists. A name with an extension is a file, which is
 /// not created: false if it is missing.
 fn ensure_path(path: &Path) -> bool {
@@ -156,4 +167,34 @@ fn pipe() -> Result<(PipeReader, PipeWriter), String> {
 
 fn text(error: impl Into<io::Error>) -> String {
     super::file_access::reason(&error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::paths::DenyList;
+
+    #[test]
+    fn a_program_may_open_its_own_login_and_nothing_else_that_is_denied() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let home = directory.path().canonicalize().expect("a path");
+        for name in [".claude", ".codex", ".config/gh", ".config/polylogue"] {
+            std::fs::create_dir_all(home.join(name)).expect("a directory");
+        }
+        let mut env = Environment::at(home.clone());
+        env.denied = Arc::new(DenyList {
+            home: Some(home.clone()),
+            own: vec![home.join(".config/polylogue")],
+            ..DenyList::default()
+        });
+        for (denied, own, expected) in [
+            (".claude/.credentials.json", ".claude", true),
+            (".claude/.credentials.json", ".codex", false),
+            (".config/gh/hosts.yml", ".config", false),
+            (".config/polylogue", ".config", false),
+            (".ssh", "", false),
+        ] {
+            assert_eq!(is_login(&home.join(denied), &[home.join(own)], &env), expected, "{denied} {own}");
+        }
+    }
 }
