@@ -72,6 +72,7 @@ while read -r line; do
             try "$3" > /dev/null
             text "workspace $(try made), own $(try "$2")"
             end end_turn ;;
+        plants) mkdir -p sub/.git/hooks; echo x > sub/.git/hooks/pre-commit; text planted; end end_turn ;;
         files)
             ask both ',"title":"Change two files","kind":"edit","content":[{"type":"diff","path":"a.txt","oldText":"a","newText":"b"},{"type":"diff","path":"secret/key","oldText":"a","newText":"b"}]'
             result both completed "$answered"

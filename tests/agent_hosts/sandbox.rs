@@ -39,3 +39,16 @@ fn hosts_are_listed_with_what_is_missing() {
     assert!(screen.contains("not found: no-such-agent (command in [hosts.mine])"), "{screen}");
     assert!(screen.contains("/fork --host NAME"), "{screen}");
 }
+
+#[test]
+fn what_a_host_plants_is_reported_once() {
+    let mut app = app_of("plants");
+    app.enter("go");
+    let is_told = |app: &mut Harness| app.screen_text().replace("\n  ", " ").contains("plants: sub/.git was created");
+    app.turn_until("the report", is_told);
+    app.turn_until_idle();
+    app.enter("again");
+    app.turn_until("the second reply", |app| app.replies(0).len() == 2);
+    app.turn_until_idle();
+    assert_eq!(app.screen_text().matches("was created").count(), 1, "{}", app.screen_text());
+}

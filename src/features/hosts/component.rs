@@ -61,6 +61,7 @@ impl Component for Hosts {
             self.write(core, number);
         }
         self.end_unused(core);
+        self.tell_of_protected_files(core);
         let now = core.now();
         self.ending.retain_mut(|ending| !ending.is_over(now));
     }
@@ -76,7 +77,8 @@ impl Component for Hosts {
             State::Running(process, connection) => connection.deadline().into_iter().chain(process.deadline()).min(),
         });
         let of_cancelled = self.sessions.values().filter_map(|session| session.give_up_at);
-        let of_ending = (!self.ending.is_empty()).then(|| now + TOOL_POLL);
+        let is_polled = !self.ending.is_empty() || !self.watched.is_empty();
+        let of_ending = is_polled.then(|| now + TOOL_POLL);
         let at = of_process.chain(of_cancelled).chain(of_ending).min();
         at.map(|at| (at, WakeReason::Feature("hosts")))
     }

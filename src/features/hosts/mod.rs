@@ -24,13 +24,14 @@ mod updates;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::agent::{Agent, State as AgentState, Wait};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::AgentId;
+use crate::base::job::{Job, JobThread};
 use crate::base::json_rpc::{AUTH_REQUIRED, Fault};
 use crate::domain::agent_host::AgentHost;
 use crate::domain::approval::Policy;
@@ -39,9 +40,9 @@ use crate::domain::stream::StreamEvent;
 use crate::features::Feature;
 use crate::provider::host::HostPrompt;
 use crate::repl::core::Core;
-use crate::tools::Environment;
 use crate::tools::line_process::{Ending, LineProcess, Port, Starting};
 use crate::tools::server_process::ServerProgram;
+use crate::tools::{Environment, protected_changes};
 use connection::{Connection, Event, Opened};
 use session::Session;
 
@@ -62,6 +63,8 @@ struct Hosts {
     /// Of processes and descriptors; never reused.
     numbers: u64,
     ending: Vec<Ending>,
+    /// What their hosts have done to protected files in a turn, for agents.
+    watched: Vec<(AgentId, JobThread<Vec<String>>)>,
     is_due: bool,
 }
 
@@ -231,13 +234,33 @@ impl Hosts {
                 self.answer(number, answer);
             }
             Event::Ended { session, request, result } => {
-                if let Some((_, session)) = self.session_of(number, &session)
+                if let Some((agent, session)) = self.session_of(number, &session)
                     && session.turn == Some(request)
                 {
                     session.on_ended(result.map_err(|fault| error_of(&session.host, fault)));
+                    self.look_at_protected_files(core, agent, number);
                 }
             }
             Event::Failed(why) => self.fail_process(core, number, &why),
+        }
+    }
+
+    /// Looks on a thread which protected files have changed since the last time, to tell the agent.
+    fn look_at_protected_files(&mut self, core: &Core, agent: AgentId, number: u64) {
+        let Some(Process { key, state: State::Running(process, _) }) = self.processes.get(&number) else { return };
+        let (Some(watch), Some(told)) = (process.watch(), core.agent(agent)) else { return };
+        let (name, directory) = (key.host.name.clone(), told.inputs.environment.output_directory.clone());
+        let work = move |_: &Job| {
+            let changes = watch.lock().unwrap_or_else(PoisonError::into_inner).changes();
+            Ok(protected_changes(&name, &changes, &directory).1)
+        };
+        self.watched.extend(JobThread::spawn("host files".into(), work, core.waker()).map(|thread| (agent, thread)));
+    }
+
+    fn tell_of_protected_files(&mut self, core: &mut Core) {
+        for (agent, thread) in self.watched.extract_if(.., |(_, thread)| thread.is_complete()) {
+            let lines = thread.take().and_then(Result::ok).unwrap_or_default();
+            lines.iter().for_each(|line| core.note(agent, LineKind::Error, line));
         }
     }
 
