@@ -114,6 +114,14 @@ fn policies_and_rules_answer_a_host() {
     }
 }
 
+/// Answers the question of the host `asks`, up to its reply.
+fn allow_the_door(app: &mut Harness) {
+    app.turn_until_asked(0);
+    app.press_at_question(b"y");
+    app.turn_until_idle();
+    assert_eq!(app.replies(0).last().map(String::as_str), Some("door: yes"));
+}
+
 #[test]
 fn esc_at_a_question_cancels_the_turn_and_the_host() {
     let mut app = app_of("asks");
@@ -122,10 +130,7 @@ fn esc_at_a_question_cancels_the_turn_and_the_host() {
     app.escape();
     app.turn_until_idle();
     app.enter("again");
-    app.turn_until_asked(0);
-    app.press_at_question(b"y");
-    app.turn_until_idle();
-    assert_eq!(app.replies(0).last().map(String::as_str), Some("door: yes"));
+    allow_the_door(&mut app);
 }
 
 #[test]
@@ -137,10 +142,7 @@ fn a_message_in_the_same_moment_as_esc_is_answered() {
     app.repl.interrupt(id).expect("it is interrupted");
     app.repl.send(id, "again").expect("a message");
     app.turn_until("another question", |app| app.kinds(0).iter().filter(|kind| **kind == "user").count() == 2);
-    app.turn_until_asked(0);
-    app.press_at_question(b"y");
-    app.turn_until_idle();
-    assert_eq!(app.replies(0).last().map(String::as_str), Some("door: yes"));
+    allow_the_door(&mut app);
 }
 
 #[test]

@@ -228,6 +228,11 @@ impl Work {
         self.calls.iter().any(|call| call.call.id == id && waits(call))
     }
 
+    /// The place of the call with this id, if the loop carries it out.
+    fn place_by_loop(&self, id: &str) -> Option<usize> {
+        self.calls.iter().position(|call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_)))
+    }
+
     pub fn waits_for_slot_since(&self) -> Option<Moment> {
         self.slot_wanted_since
     }
@@ -549,9 +554,8 @@ impl Agent {
     pub fn answer_call(&mut self, id: &str, result: Result<String, String>, context: &mut Context) -> bool {
         self.close_elicitation(id, context);
         let is_of_host = self.request_endpoint().is_host();
-        let waits = |call: &Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
+        let Some(at) = self.work.place_by_loop(id) else { return false };
         let Work { calls, repeats, .. } = &mut self.work;
-        let Some(at) = calls.iter().position(waits) else { return false };
         let call = &mut calls[at];
         let is_error = result.is_err();
         let content = result.unwrap_or_else(|message| message);
@@ -572,9 +576,8 @@ impl Agent {
 
     /// Sets the deadline of a call that the loop carries out.
     pub fn park_call(&mut self, id: &str, until: Moment) {
-        let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
-        if let Some(call) = self.work.calls.iter_mut().find(waits) {
-            call.progress = Progress::ByLoop(Some(until));
+        if let Some(at) = self.work.place_by_loop(id) {
+            self.work.calls[at].progress = Progress::ByLoop(Some(until));
         }
     }
 

@@ -23,11 +23,10 @@
 use std::time::Duration;
 
 use crate::base::error;
-use crate::domain::http::HttpHead;
 use crate::domain::message::{Body, Message};
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::domain::tool::ToolResult;
-use crate::provider::{Conversation, Decoder, ProviderRequest, ProviderSpec, Script, Step};
+use crate::provider::{Conversation, NoBytes, ProviderRequest, ProviderSpec, Script, Step};
 
 mod directive;
 
@@ -47,17 +46,6 @@ pub const ECHO: ProviderSpec = ProviderSpec {
 };
 
 const MAX_PIECES: usize = 100_000;
-
-/// A decoder for no bytes, because nothing is sent.
-struct NoBytes;
-
-impl Decoder for NoBytes {
-    fn head(&mut self, _: &HttpHead) {}
-    fn feed(&mut self, _: &[u8], _: &mut Vec<StreamEvent>) {}
-    fn end(&mut self, out: &mut Vec<StreamEvent>) {
-        out.push(StreamEvent::Done);
-    }
-}
 
 /// Never fails: an invalid directive gives a reply that says so.
 fn build_request(conversation: &Conversation<'_>) -> error::Result<ProviderRequest> {

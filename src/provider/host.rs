@@ -12,14 +12,12 @@ use serde_json::{Value, json};
 use crate::base::error::Result;
 use crate::base::text::shortened;
 use crate::domain::endpoint::HOSTS;
-use crate::domain::http::HttpHead;
 use crate::domain::message::{Body, Message, Reply};
-use crate::domain::stream::StreamEvent;
-use crate::provider::{Conversation, Decoder, ProviderRequest, ProviderSpec};
+use crate::provider::{Conversation, NoBytes, ProviderRequest, ProviderSpec};
 
 /// How long a host may say nothing: it thinks, or waits for its own provider.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(1800);
-/// Stands for a message where a turn is to go on that the host has not under way.
+/// The message if a turn is to go on that the host does not have under way.
 const GO_ON: &str = "Go on.";
 /// The longest transcript, in bytes; the beginning of a longer one is left out.
 const MAX_TRANSCRIPT: usize = 200_000;
@@ -36,17 +34,6 @@ pub const HOST: ProviderSpec = ProviderSpec {
     build_request: |conversation| Ok(ProviderRequest::Prompt(Box::new(prompt(conversation)?))),
     decoder: || Box::new(NoBytes),
 };
-
-/// A decoder for no bytes: the host's component delivers events.
-struct NoBytes;
-
-impl Decoder for NoBytes {
-    fn head(&mut self, _: &HttpHead) {}
-    fn feed(&mut self, _: &[u8], _: &mut Vec<StreamEvent>) {}
-    fn end(&mut self, out: &mut Vec<StreamEvent>) {
-        out.push(StreamEvent::Done);
-    }
-}
 
 /// What a host is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -120,12 +107,12 @@ fn prompt(conversation: &Conversation<'_>) -> Result<HostPrompt> {
         Body::Assistant(reply) => HostSession::of(reply, &name),
         _ => None,
     };
-    let known = before.iter().rposition(|message| session_of(message).is_some());
-    let unknown = known.map_or(String::new(), |at| transcript(after_own_calls(&before[at + 1..])));
+    let known = before.iter().enumerate().rev().find_map(|(at, message)| Some((at, session_of(message)?)));
+    let (at, session) = known.unzip();
+    let unknown = at.map_or(String::new(), |at| transcript(after_own_calls(&before[at + 1..])));
     // A summary, a title or a judge has no tools and depends on its instructions. Other agents use those of the host.
     let instructions = Some(conversation.system).filter(|system| conversation.tools.is_empty() && !system.is_empty());
     let text = instructions.into_iter().chain(texts).collect::<Vec<_>>().join("\n\n");
-    let session = known.and_then(|at| session_of(&before[at]));
     Ok(HostPrompt { host, session, goes_on, text, unknown, transcript: transcript(before) })
 }
 
@@ -136,32 +123,39 @@ fn after_own_calls<'a, 'b>(messages: &'a [&'b Message]) -> &'a [&'b Message] {
     &messages[own..]
 }
 
-/// The conversation as text; empty if there is none.
+/// The end of the conversation as text; empty if there is none.
 fn transcript(messages: &[&Message]) -> String {
-    let mut text = String::new();
-    let mut add = |who: &str, what: &str| {
-        if !what.trim().is_empty() {
-            text.push_str(&format!("<{who}>\n{}\n</{who}>\n", what.trim()));
+    let (mut parts, mut length) = (Vec::new(), 0);
+    for message in messages.iter().rev() {
+        if length >= MAX_TRANSCRIPT {
+            break;
         }
-    };
-    for message in messages {
-        match &message.body {
-            Body::User(said) => add("user", said),
-            Body::System(said) => add("instruction", said),
-            Body::Compaction(compaction) => add("summary", &compaction.text()),
-            Body::Assistant(reply) => add("assistant", &reply.text),
+        let part = match &message.body {
+            Body::User(said) => part("user", said),
+            Body::System(said) => part("instruction", said),
+            Body::Compaction(compaction) => part("summary", &compaction.text()),
+            Body::Assistant(reply) => part("assistant", &reply.text),
             Body::ToolCall(call) => {
-                add("call", &format!("{} {}", call.name, shortened(&call.arguments, MAX_TRANSCRIPT_RESULT)))
+                part("call", &format!("{} {}", call.name, shortened(&call.arguments, MAX_TRANSCRIPT_RESULT)))
             }
-            Body::ToolResult(result) => add("result", &shortened(&result.content, MAX_TRANSCRIPT_RESULT)),
-            _ => {}
-        }
+            Body::ToolResult(result) => part("result", &shortened(&result.content, MAX_TRANSCRIPT_RESULT)),
+            _ => continue,
+        };
+        length += part.len();
+        parts.push(part);
     }
+    parts.reverse();
+    let mut text = parts.concat();
     let mut from = text.len().saturating_sub(MAX_TRANSCRIPT);
     while !text.is_char_boundary(from) {
         from += 1;
     }
     text.split_off(from)
+}
+
+fn part(who: &str, what: &str) -> String {
+    let what = what.trim();
+    if what.is_empty() { String::new() } else { format!("<{who}>\n{what}\n</{who}>\n") }
 }
 
 #[cfg(test)]

@@ -170,6 +170,17 @@ pub trait Decoder {
     fn end(&mut self, out: &mut Vec<StreamEvent>);
 }
 
+/// The decoder of a provider that sends nothing over HTTP.
+struct NoBytes;
+
+impl Decoder for NoBytes {
+    fn head(&mut self, _: &HttpHead) {}
+    fn feed(&mut self, _: &[u8], _: &mut Vec<StreamEvent>) {}
+    fn end(&mut self, out: &mut Vec<StreamEvent>) {
+        out.push(StreamEvent::Done);
+    }
+}
+
 /// All kinds of providers, as the configuration names them.
 pub const PROVIDERS: &[&ProviderSpec] = &[
     &openai::OPENAI,

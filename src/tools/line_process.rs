@@ -22,6 +22,8 @@ const BYTES_PER_TURN: usize = 256 << 10;
 const MAX_UNWRITTEN: usize = 16 << 20;
 /// Bytes kept of the end of its standard error.
 const MAX_ERRORS: usize = 4 << 10;
+/// How long a process may take to end before it is killed. Its supervisor kills its descendants before that.
+const END_TIME_LIMIT: Duration = Duration::from_secs(3);
 /// How long it may run after it has closed its output.
 const CLOSED: Duration = Duration::from_secs(1);
 /// Width of an error that is shown, in columns.
@@ -231,12 +233,12 @@ impl LineProcess {
     }
 
     /// Ends it, with all its descendants. It is over when [`Ending::is_over`] says so.
-    pub fn end(mut self, until: Moment, reactor: &mut Reactor) -> Ending {
+    pub fn end(mut self, now: Moment, reactor: &mut Reactor) -> Ending {
         // The kernel closes descriptors at once and gives their numbers to others.
         self.sources().for_each(|(number, _)| reactor.unwatch(self.source(number)));
         drop(self.process.input.take());
         self.process.supervised.end();
-        Ending { process: Some(self.process), until }
+        Ending { process: Some(self.process), until: now + END_TIME_LIMIT }
     }
 }
 

@@ -144,7 +144,7 @@ pub(super) fn working_level(env: &Environment) -> Result<Level, String> {
 }
 
 /// Whether a path that commands cannot open is the login of the program itself: it lies in one of its own directories,
-/// neither deeper nor in the home directory, and is none of our files.
+/// neither deeper nor in the home directory, and is not ours.
 fn is_login(denied: &Path, own: &[PathBuf], env: &Environment) -> bool {
     let ours = env.denied.own.iter().chain(&env.sandbox.settings.hidden).filter_map(|path| path.canonicalize().ok());
     let is_in = |own: &PathBuf| {

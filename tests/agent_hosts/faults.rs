@@ -68,13 +68,19 @@ fn a_flood_ends_the_host() {
     assert!(error.starts_with("flood: said more than 16 MiB in one turn"), "{error}");
 }
 
-#[test]
-fn a_turn_that_is_not_ended_after_esc_ends_the_host() {
+/// The host does not end the turn that was cancelled.
+fn app_with_cancelled_turn() -> Harness {
     let mut app = app(Plan { real_time: false, ..plan(scripted("stubborn")) });
     app.enter("go");
     app.turn_until("the text", |app| app.screen_text().contains("I am here"));
     app.escape();
     app.turn_until_idle();
+    app
+}
+
+#[test]
+fn a_turn_that_is_not_ended_after_esc_ends_the_host() {
+    let mut app = app_with_cancelled_turn();
     app.turn();
     app.advance(Duration::from_secs(11));
     app.enter("once more");
@@ -83,11 +89,7 @@ fn a_turn_that_is_not_ended_after_esc_ends_the_host() {
 
 #[test]
 fn a_message_that_waits_for_a_turn_that_does_not_end_gets_an_error() {
-    let mut app = app(Plan { real_time: false, ..plan(scripted("stubborn")) });
-    app.enter("go");
-    app.turn_until("the text", |app| app.screen_text().contains("I am here"));
-    app.escape();
-    app.turn_until_idle();
+    let mut app = app_with_cancelled_turn();
     app.enter("once more");
     app.turn();
     app.advance(Duration::from_secs(11));

@@ -19,8 +19,7 @@ pub(super) fn question(asked: &Elicitation) -> Question {
 impl Agent {
     /// Asks the person a question of the server about this call. False if the call does not wait for a server.
     pub fn elicit(&mut self, id: &str, asked: Elicitation, context: &mut Context) -> bool {
-        let waits = |call: &super::Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
-        let Some(at) = self.work.calls.iter().position(waits) else { return false };
+        let Some(at) = self.work.place_by_loop(id) else { return false };
         self.work.calls[at].progress = Progress::Elicited(Box::new(asked));
         self.advance_tools(context);
         true

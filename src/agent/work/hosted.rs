@@ -65,8 +65,7 @@ impl Agent {
 
     /// A host asks permission for a call, which may say more than when it was added.
     pub fn ask_for_host(&mut self, asks: &HostAsks, context: &mut Context) -> HostVerdict {
-        let waits = |call: &Call| call.call.id == asks.call.id && matches!(call.progress, Progress::ByLoop(_));
-        let Some(at) = self.work.calls.iter().position(waits) else { return HostVerdict::Refused };
+        let Some(at) = self.work.place_by_loop(&asks.call.id) else { return HostVerdict::Refused };
         match self.judge_host_call(asks, context) {
             Judged::Allowed => HostVerdict::Allowed,
             Judged::Refused(why) => {
@@ -84,7 +83,7 @@ impl Agent {
     }
 
     fn judge_host_call(&self, asks: &HostAsks, context: &Context) -> Judged {
-        // Nobody sees the questions of a summary or a title.
+        // The questions of a summary or a title are not shown.
         if self.role == Role::Summary || !self.inputs.has_tools {
             return Judged::Refused("this agent has no tools".into());
         }

@@ -278,8 +278,7 @@ impl Agent {
 
     /// Has the person asked before the loop carries out a call. False if the call no longer waits for it.
     pub fn object_to_call(&mut self, id: &str, objection: Objection, context: &mut Context) -> bool {
-        let waits = |call: &super::Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
-        let Some(at) = self.work.calls.iter().position(waits) else { return false };
+        let Some(at) = self.work.place_by_loop(id) else { return false };
         self.work.calls[at].progress = match self.plan(&self.work.calls[at].call, context).progress {
             Progress::Waiting(spec, prepared, _) => Progress::Objected(spec, Box::new((*prepared, objection))),
             answered => answered,

@@ -512,7 +512,7 @@ impl Setting {
         match self.kind {
             Kind::Model => {
                 let provider = values.model.as_deref().map_or(provider, provider_of);
-                // Each host is another program, with another provider behind it.
+                // Each host is another program, which uses another provider.
                 let is_host = |model: &str| provider_of(model) == HOSTS;
                 let is_other = wanted.model.as_deref().is_some_and(|model| {
                     provider_of(model) != provider || is_host(model) && values.model.as_deref() != Some(model)

@@ -17,11 +17,8 @@ impl Component for Hosts {
         for item in ready {
             let Source::Feature { name: "hosts", number: source, .. } = item.source else { continue };
             let Some((number, port)) = self.sources.get(&source).copied() else { continue };
-            if let Some(State::Running(process, connection)) =
-                self.processes.get_mut(&number).map(|host| &mut host.state)
-            {
+            if let Some(State::Running(process, _)) = self.state_of(number) {
                 process.on_ready(source, port, now, core.reactor())?;
-                process.take_lines().iter().for_each(|line| connection.on_line(line));
                 self.is_due = true;
             }
         }

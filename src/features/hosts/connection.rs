@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::base::text::{sanitise, truncate};
 /// The version of the protocol that is spoken (agentclientprotocol.com).
 const VERSION: u64 = 1;
 /// How long a host may take to answer `initialize` or to open a session.
-const START: std::time::Duration = std::time::Duration::from_secs(60);
+const START: Duration = Duration::from_secs(60);
 /// The width of an error that is shown, in columns.
 const ERROR_WIDTH: usize = 400;
 
@@ -68,6 +69,9 @@ pub(super) struct Opened {
     pub(super) model_option: Option<String>,
 }
 
+/// An answer for the host: to this request, with this option; without one the turn was cancelled.
+pub(super) type Answer = (Value, Option<String>);
+
 enum Pending {
     Initialize,
     Open {
@@ -81,7 +85,7 @@ enum Pending {
         agent: AgentId,
         model: String,
     },
-    /// Nobody waits for the answer.
+    /// Its answer is ignored.
     Other,
 }
 
@@ -181,12 +185,12 @@ impl Connection {
     }
 
     /// Answers a question: with one of its options, or that the turn was cancelled.
-    pub(super) fn permit(&mut self, request: &Value, option: Option<&str>) {
+    pub(super) fn permit(&mut self, (request, option): Answer) {
         let outcome = match option {
             Some(option) => json!({"outcome": "selected", "optionId": option}),
             None => json!({"outcome": "cancelled"}),
         };
-        self.outgoing.push(json_rpc::response(request, json!({"outcome": outcome})));
+        self.outgoing.push(json_rpc::response(&request, json!({"outcome": outcome})));
     }
 
     pub(super) fn take_messages(&mut self) -> Vec<String> {
@@ -237,9 +241,8 @@ impl Connection {
                 let fault = Fault::new(UNKNOWN_METHOD, format!("{method} is not supported"));
                 self.outgoing.push(json_rpc::error(&id, &fault));
             }
-            Ok(Incoming::Notification { .. }) => {}
             // Some programs print more than messages.
-            Err(_) => {}
+            Ok(Incoming::Notification { .. }) | Err(_) => {}
         }
     }
 

@@ -41,17 +41,15 @@ use crate::features::Feature;
 use crate::provider::host::HostPrompt;
 use crate::repl::core::Core;
 use crate::tools::line_process::{Ending, LineProcess, Port, Starting};
+use crate::tools::protected_changes;
 use crate::tools::server_process::ServerProgram;
-use crate::tools::{Environment, protected_changes};
-use connection::{Connection, Event, Opened};
+use connection::{Answer, Connection, Event, Opened};
 use session::Session;
 
 pub const FEATURE: Feature =
     Feature { commands: &[&command::HOSTS], component: Some(|| Box::<Hosts>::default()), ..Feature::new("hosts") };
 
-/// How long a host may take to end before it is killed. Its supervisor kills its descendants before that.
-const END_TIME_LIMIT: Duration = Duration::from_secs(3);
-/// How long it may take to end a turn that was cancelled.
+/// How long a host may take to end a turn that was cancelled.
 const CANCEL_TIME_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
@@ -96,23 +94,16 @@ impl Hosts {
 
     /// An agent asks its host, or goes on with the turn whose calls are done.
     fn prompt(&mut self, core: &mut Core, agent: AgentId, prompt: HostPrompt) {
-        let session = self.sessions.get_mut(&agent).filter(|session| session.host == prompt.host);
-        if prompt.goes_on && session.as_ref().is_some_and(|session| session.has_turn()) {
+        let is_host = |session: &Session| session.host == prompt.host;
+        if prompt.goes_on && self.sessions.get(&agent).is_some_and(|session| is_host(session) && session.has_turn()) {
             return;
         }
-        let Some(directory) = core.agent(agent).map(|agent| agent.inputs.environment.working_directory.clone()) else {
-            return;
-        };
+        let key = key_for(core, agent, &prompt.host);
         let is_same = |session: &&mut Session| {
             let process = self.processes.get(&session.process);
-            let is_there = process.is_some_and(|process| process.key.directory == directory);
-            is_there
-                && core
-                    .agent(agent)
-                    .is_some_and(|agent| may_write(agent) == process.is_some_and(|process| process.key.may_write))
-                && session.is_known_by(&prompt)
+            process.is_some_and(|process| key.as_ref() == Ok(&process.key)) && session.is_known_by(&prompt)
         };
-        if let Some(session) = session.filter(is_same) {
+        if let Some(session) = self.sessions.get_mut(&agent).filter(is_same) {
             session.waiting = Some(prompt);
             return;
         }
@@ -121,33 +112,18 @@ impl Hosts {
             prompt.session = None;
         }
         self.leave_session(core, agent);
-        match self.process_for(core, agent, &prompt.host) {
+        match key.and_then(|key| self.process_for(core, agent, key)) {
             Ok(process) => drop(self.sessions.insert(agent, Session::new(prompt.host.clone(), process, prompt))),
             Err(error) => fail(core, agent, error),
         }
     }
 
-    /// The process for an agent, which is started if none runs.
-    fn process_for(&mut self, core: &mut Core, id: AgentId, name: &str) -> Result<u64, Error> {
-        let hosts = &core.config().hosts;
-        let Some(host) = hosts.iter().find(|host| host.name == name).cloned() else {
-            let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
-            let message =
-                format!("unknown host {name:?}: add [hosts.{name}] to config.toml, or use one of {}", names.join(", "));
-            return Err(Error::usage(message));
-        };
-        let Some(agent) = core.agent(id) else { return Err(Error::usage("the agent is gone")) };
-        let environment = &agent.inputs.environment;
-        if environment.remote.is_some() {
-            return Err(Error::usage(
-                "hosts run on this machine only: choose another model for this agent with /model",
-            ));
-        }
-        let (directory, worktree) = (environment.working_directory.clone(), environment.worktree.clone());
-        let key = Key { host, directory, worktree, may_write: may_write(agent) };
+    /// The process with this key, which is started for an agent if it does not run.
+    fn process_for(&mut self, core: &mut Core, id: AgentId, key: Key) -> Result<u64, Error> {
         if let Some((number, _)) = self.processes.iter().find(|(_, process)| process.key == key) {
             return Ok(*number);
         }
+        let Some(agent) = core.agent(id) else { return Err(Error::usage("the agent is gone")) };
         let mut program = ServerProgram {
             arguments: key.host.command.clone(),
             variables: key.host.env.clone(),
@@ -156,7 +132,7 @@ impl Hosts {
             writable: key.host.write.clone(),
             promised: None,
         };
-        let environment = Environment { remote: None, ..(**environment).clone() };
+        let environment = (*agent.inputs.environment).clone();
         let sandbox = program.sandbox(&environment);
         let about = describe(&key, &sandbox);
         program.promised = Some(sandbox);
@@ -269,9 +245,9 @@ impl Hosts {
         self.sessions.iter_mut().find(|(_, session)| is_it(session)).map(|(agent, session)| (*agent, session))
     }
 
-    fn answer(&mut self, number: u64, answers: impl IntoIterator<Item = session::Answer>) {
+    fn answer(&mut self, number: u64, answers: impl IntoIterator<Item = Answer>) {
         if let Some(State::Running(_, connection)) = self.state_of(number) {
-            answers.into_iter().for_each(|(request, option)| connection.permit(&request, option.as_deref()));
+            answers.into_iter().for_each(|answer| connection.permit(answer));
         }
     }
 
@@ -297,7 +273,7 @@ impl Hosts {
         };
         let is_it = |session: &&mut Session| session.process == number && session.opening == Some(request);
         let Some(session) = self.sessions.get_mut(&agent).filter(is_it) else {
-            // Nobody wants it any more.
+            // The agent has left it.
             if let (Ok(opened), Some(State::Running(_, connection))) = (result, self.state_of(number)) {
                 connection.close(&opened.session);
             }
@@ -358,7 +334,7 @@ impl Hosts {
             session.waiting = None;
             cancel_turn(session, connection, now);
         }
-        if let (Some(session_id), false) = (session.id.clone(), session.is_prompting)
+        if let (Some(session_id), None) = (session.id.clone(), session.turn)
             && let Some(prompt) = session.waiting.take()
         {
             let text = session.begin_turn(&prompt);
@@ -424,8 +400,8 @@ impl Hosts {
     fn end(&mut self, core: &mut Core, number: u64) {
         self.sources.retain(|_, (owner, _)| *owner != number);
         if let Some(Process { state: State::Running(process, _), .. }) = self.processes.remove(&number) {
-            let until = core.now() + END_TIME_LIMIT;
-            self.ending.push(process.end(until, core.reactor()));
+            let now = core.now();
+            self.ending.push(process.end(now, core.reactor()));
         }
     }
 
@@ -445,23 +421,39 @@ impl Hosts {
         let Some(mut session) = self.sessions.remove(&agent) else { return };
         let (number, id) = (session.process, session.id.clone());
         if let (Some(id), Some(State::Running(_, connection))) = (id, self.state_of(number)) {
-            if session.is_prompting {
+            if session.turn.is_some() {
                 connection.cancel(&id);
             }
             connection.close(&id);
         }
-        self.answer(number, session.cancel());
+        self.answer(number, session.cancel(core.now()));
         self.write(core, number);
     }
 }
 
+/// The process that an agent needs for this host.
+fn key_for(core: &Core, id: AgentId, name: &str) -> Result<Key, Error> {
+    let hosts = &core.config().hosts;
+    let Some(host) = hosts.iter().find(|host| host.name == name).cloned() else {
+        let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+        let message =
+            format!("unknown host {name:?}: add [hosts.{name}] to config.toml, or use one of {}", names.join(", "));
+        return Err(Error::usage(message));
+    };
+    let Some(agent) = core.agent(id) else { return Err(Error::usage("the agent is gone")) };
+    let environment = &agent.inputs.environment;
+    if environment.remote.is_some() {
+        return Err(Error::usage("hosts run on this machine only: choose another model for this agent with /model"));
+    }
+    let (directory, worktree) = (environment.working_directory.clone(), environment.worktree.clone());
+    Ok(Key { host, directory, worktree, may_write: may_write(agent) })
+}
+
 /// Asks the host to end the turn, and answers what it has asked.
 fn cancel_turn(session: &mut Session, connection: &mut Connection, now: Moment) {
-    if let (Some(id), true, false) = (session.id.clone(), session.is_prompting, session.is_cancelled) {
-        let answers = session.cancel();
-        session.give_up_at = Some(now + CANCEL_TIME_LIMIT);
+    if let (Some(id), true) = (session.id.clone(), session.is_at_turn()) {
         connection.cancel(&id);
-        answers.iter().for_each(|(request, option)| connection.permit(request, option.as_deref()));
+        session.cancel(now + CANCEL_TIME_LIMIT).into_iter().for_each(|answer| connection.permit(answer));
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 
-use super::connection::{Opened, Opening};
+use super::connection::{Answer, Opened, Opening};
 use super::updates::{self, HostCall};
 use crate::agent::{Agent, Context, HostAsks, HostVerdict};
 use crate::base::clock::Moment;
@@ -45,9 +45,6 @@ struct Question {
     options: Value,
 }
 
-/// An answer for the host: to this request, with this option; without one the turn was cancelled.
-pub(super) type Answer = (Value, Option<String>);
-
 /// A session in which an agent speaks to its host.
 pub(super) struct Session {
     pub(super) host: String,
@@ -59,17 +56,13 @@ pub(super) struct Session {
     turns: u64,
     /// The last of them that a reply names.
     signed: u64,
-    /// Loaded or forked: it has the earlier conversation.
-    is_loaded: bool,
     /// A prompt that is sent once the session is open or an earlier turn is over.
     pub(super) waiting: Option<HostPrompt>,
-    pub(super) is_prompting: bool,
-    pub(super) is_cancelled: bool,
     /// The request that opens it.
     pub(super) opening: Option<u64>,
-    /// The request of the turn.
+    /// The request of the turn that is under way.
     pub(super) turn: Option<u64>,
-    /// A cancelled turn has to be over by then.
+    /// The turn was cancelled and has to be over by then.
     pub(super) give_up_at: Option<Moment>,
     /// The session that the last reply in the log names.
     known: Option<HostSession>,
@@ -102,9 +95,6 @@ impl Session {
             turns: 0,
             signed: 0,
             waiting: Some(waiting),
-            is_prompting: false,
-            is_cancelled: false,
-            is_loaded: false,
             queue: VecDeque::new(),
             calls: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -119,7 +109,12 @@ impl Session {
 
     /// Whether the agent can go on with the turn that it waits for.
     pub(super) fn has_turn(&self) -> bool {
-        self.is_prompting && !self.is_cancelled || !self.queue.is_empty()
+        self.is_at_turn() || !self.queue.is_empty()
+    }
+
+    /// Whether a turn is under way and was not cancelled.
+    pub(super) const fn is_at_turn(&self) -> bool {
+        self.turn.is_some() && self.give_up_at.is_none()
     }
 
     fn is_overfull(&self) -> bool {
@@ -128,7 +123,7 @@ impl Session {
 
     /// Ends a turn in which the host says too much. Returns whether it does; then the host has to be told.
     pub(super) fn end_flood(&mut self) -> bool {
-        let is_flood = self.is_prompting && !self.is_cancelled && self.is_overfull();
+        let is_flood = self.is_at_turn() && self.is_overfull();
         if is_flood {
             self.queue.clear();
             let message = format!("{}: said more than {} MiB in one turn", self.host, MAX_TEXT >> 20);
@@ -159,7 +154,7 @@ impl Session {
 
     /// Whether it has had this many turns and none is under way.
     pub(super) const fn has_ended_turn(&self, turn: u64) -> bool {
-        self.turns == turn && self.signed == turn && !self.is_prompting
+        self.turns == turn && self.signed == turn && self.turn.is_none()
     }
 
     /// How the session of this agent begins. `is_at_fork`: that of its parent can be forked.
@@ -179,20 +174,18 @@ impl Session {
     pub(super) fn on_opened(&mut self, opened: &Opened) {
         self.id = Some(opened.session.clone());
         let known = self.known.take().filter(|_| opened.is_loaded);
-        self.turns = known.as_ref().map_or(0, |known| known.turn);
+        self.turns = known.map_or(0, |known| known.turn);
         self.signed = self.turns;
-        self.is_loaded = known.is_some();
     }
 
-    /// A prompt is sent. Returns its text.
+    /// A prompt is about to be sent. Returns its text.
     pub(super) fn begin_turn(&mut self, prompt: &HostPrompt) -> String {
-        (self.is_prompting, self.is_cancelled, self.is_signed) = (true, false, false);
-        let (about, before) = match self.turns > 0 || self.is_loaded {
+        let (about, before) = match self.turns > 0 {
             true => ("Since your last reply, another assistant has gone on with the conversation:", &prompt.unknown),
             false => ("This is the conversation before this session:", &prompt.transcript),
         };
         self.turns += 1;
-        (self.usage, self.give_up_at, self.received) = (None, None, 0);
+        (self.usage, self.received, self.is_signed) = (None, 0, false);
         self.queue.clear();
         self.calls.clear();
         match before.is_empty() {
@@ -202,8 +195,8 @@ impl Session {
     }
 
     /// The agent does not wait for the turn any more. Returns the questions that nobody answers.
-    pub(super) fn cancel(&mut self) -> Vec<Answer> {
-        self.is_cancelled = true;
+    pub(super) fn cancel(&mut self, until: Moment) -> Vec<Answer> {
+        self.give_up_at = Some(until);
         let (end, others): (VecDeque<Said>, VecDeque<Said>) =
             self.queue.drain(..).partition(|said| matches!(said, Said::End(_)));
         self.queue = end;
@@ -218,7 +211,7 @@ impl Session {
     /// The host has said something. Outside of a turn only its cost counts.
     pub(super) fn on_update(&mut self, update: &Value) {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
-        if (!self.is_prompting || self.is_cancelled) && kind != "usage_update" {
+        if !self.is_at_turn() && kind != "usage_update" {
             return;
         }
         match kind {
@@ -262,7 +255,7 @@ impl Session {
     /// The host asks before a call. An answer is returned if the turn is over.
     pub(super) fn on_permission(&mut self, request: Value, params: &Value) -> Option<Answer> {
         let update = &params["toolCall"];
-        let is_awaited = self.is_prompting && !self.is_cancelled && !self.is_overfull();
+        let is_awaited = self.is_at_turn() && !self.is_overfull();
         let Some(id) = update["toolCallId"].as_str().filter(|_| is_awaited) else {
             return Some((request, None));
         };
@@ -278,10 +271,10 @@ impl Session {
         None
     }
 
-    /// The turn is over. Nobody waits for the end of a cancelled one.
+    /// The turn is over. The end of a cancelled one is not told.
     pub(super) fn on_ended(&mut self, result: Result<Value, Error>) {
-        (self.is_prompting, self.turn, self.give_up_at) = (false, None, None);
-        if std::mem::take(&mut self.is_cancelled) {
+        self.turn = None;
+        if self.give_up_at.take().is_some() {
             return;
         }
         let ended = result.map(|answer| {
@@ -298,8 +291,10 @@ impl Session {
     /// Its process has ended: the agent is told why.
     pub(super) fn fail(&mut self, error: Error) {
         self.id = None;
-        // A message waits for the end of a turn that was cancelled.
-        self.is_cancelled &= self.waiting.take().is_none();
+        if self.waiting.take().is_some() {
+            // The agent has not cancelled what it waits for.
+            self.give_up_at = None;
+        }
         self.on_ended(Err(error));
     }
 

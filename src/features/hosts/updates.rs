@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::base::text::shortened;
 use crate::domain::mcp::shell_word;
 use crate::domain::stream::Usage;
+use crate::domain::todo::{Todo, TodoItem, TodoStatus};
 use crate::domain::tool::ToolCall;
 
 /// The longest result that is kept, in columns.
@@ -238,21 +239,15 @@ pub(super) fn usage(result: &Value) -> Option<Usage> {
 
 /// The list of tasks of a host, as a call of our tool and its result.
 pub(super) fn plan(entries: &Value, id: &str) -> (ToolCall, String) {
-    let (mut todos, mut lines) = (Vec::new(), Vec::new());
-    for entry in entries.as_array().into_iter().flatten() {
-        let (content, status) = (entry["content"].as_str().unwrap_or_default(), entry["status"].as_str());
-        let status = status.filter(|status| matches!(*status, "in_progress" | "completed")).unwrap_or("pending");
-        let content = content.lines().next().unwrap_or_default();
-        let sign = match status {
-            "completed" => 'x',
-            "in_progress" => '>',
-            _ => ' ',
-        };
-        lines.push(format!("[{sign}] {content}"));
-        todos.push(json!({"content": content, "status": status}));
-    }
-    let arguments = json!({"todos": todos}).to_string();
-    (ToolCall { id: id.to_owned(), name: "todo".into(), arguments }, lines.join("\n"))
+    let item = |entry: &Value| {
+        let content = entry["content"].as_str().and_then(|content| content.lines().next()).unwrap_or_default();
+        let status = entry["status"].as_str().and_then(TodoStatus::find).unwrap_or(TodoStatus::Pending);
+        TodoItem { content: content.to_owned(), status }
+    };
+    let todo = Todo(entries.as_array().into_iter().flatten().map(item).collect());
+    let todos = todo.0.iter().map(|item| json!({"content": item.content, "status": item.status.name()}));
+    let arguments = json!({"todos": todos.collect::<Vec<_>>()}).to_string();
+    (ToolCall { id: id.to_owned(), name: "todo".into(), arguments }, todo.to_string())
 }
 
 #[cfg(test)]

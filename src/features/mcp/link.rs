@@ -102,11 +102,11 @@ impl Link {
     }
 
     /// Ends it without waiting. A process is over later.
-    pub(super) fn end(self, core: &mut Core, until: Moment) -> Option<Ending> {
+    pub(super) fn end(self, core: &mut Core) -> Option<Ending> {
+        let now = core.now();
         match self {
-            Self::Pipe(pipe) => Some(pipe.process.end(until, core.reactor())),
+            Self::Pipe(pipe) => Some(pipe.process.end(now, core.reactor())),
             Self::Http(http) => {
-                let now = core.now();
                 http.end(core.reactor(), now);
                 None
             }

@@ -23,7 +23,6 @@ mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
@@ -50,9 +49,6 @@ use results::Preparing;
 use server::{Asked, Call, Server, State};
 
 pub const FEATURE: Feature = Feature { component: Some(|| Box::<Mcp>::default()), ..Feature::new("mcp") };
-
-/// How long a server may take to end before it is killed. Its supervisor kills its descendants before that.
-const END_TIME_LIMIT: Duration = Duration::from_secs(3);
 
 #[derive(Default)]
 struct Mcp {
@@ -364,7 +360,7 @@ impl Mcp {
         let Some(server) = self.servers.get_mut(&number) else { return };
         if let State::Running(link) = std::mem::replace(&mut server.state, State::Stopped) {
             self.sources.retain(|_, (owner, _)| *owner != number);
-            self.ending.extend(link.end(core, core.now() + END_TIME_LIMIT));
+            self.ending.extend(link.end(core));
         }
     }
 
