@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use polylogue::config::{LimitName, Prices, Settings, TreeLimits};
-use polylogue::{AgentId, Change, Decision};
-use rusqlite::Connection;
+use polylogue::{Change, Decision};
 use serde_json::json;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Probe, State};
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{assert_shows, converse, reply_with_calls, results_in, turn_a_while};
+use crate::support::scene::{assert_shows, converse, reply_with_calls, results_in, turn_a_while, with_children};
 use crate::support::size::scaled;
 
 /// The limits on creations, and none of another kind.
@@ -519,23 +518,7 @@ fn a_part_of_the_tree_is_stopped_alone() {
 #[test]
 fn very_many_stored_agents_are_stopped_and_killed_at_once() {
     let many = scaled(100_000, 5_000);
-    let app = Harness::new(Plan::default());
-    let root = app.id(0).to_string();
-    let directory = app.close();
-    let conn = Connection::open(directory.path().join("polylogue.db")).expect("the database");
-    conn.execute_batch("BEGIN").expect("a transaction");
-    for n in 1..=i64::try_from(many).expect("a number") {
-        let mut bytes = [7; 16];
-        bytes[..8].copy_from_slice(&n.to_be_bytes());
-        let sql =
-            "INSERT INTO agents (ordinal, uuid, parent_uuid, fork_message_id, status, activity, created_at, made_by)
-            VALUES (?1, ?2, ?3, 0, 'running', 'idle', 0, 2)";
-        let id = AgentId::from_bytes(bytes).to_string();
-        conn.prepare_cached(sql).and_then(|mut insert| insert.execute((n, id, &root))).expect("a row");
-    }
-    conn.execute_batch("COMMIT").expect("a commit");
-    drop(conn);
-    let mut app = Harness::open(Plan::default(), directory);
+    let mut app = with_children(many);
     assert_eq!(app.repl.roster().len(), many + 1);
     app.say(0, "text\n%hang");
     app.say(many, "text\n%hang");
@@ -548,8 +531,9 @@ fn very_many_stored_agents_are_stopped_and_killed_at_once() {
     let before = app.transactions();
     app.ask(0, Change::KillDescendants(app.id(0)));
     assert_eq!(app.transactions() - before, 1);
-    assert_eq!(app.repl.roster().len(), 1);
-    assert_shows(&mut app, &format!("{many} descendants killed"));
+    app.turn_until("all are gone", |app| app.repl.roster().len() == 1);
+    app.turn();
+    assert_shows(&mut app, &format!("{many} agents killed"));
     let mut app = app.crash_and_restart();
     assert_eq!(app.repl.roster().len(), 1);
     app.enter("/limit");

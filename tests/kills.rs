@@ -1,6 +1,7 @@
 //! Kill: in each state, from each agent that may ask for it. A killed agent runs, receives and sends nothing, and does not
 //! come back after a restart.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use polylogue::config::{Policy, RetryPolicy, Settings};
@@ -12,6 +13,7 @@ use crate::support::internals::{Body, Branches, Probe, State, commands};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{
     answer_next, app, bash, converse, is_running, mark, reply_with_calls, results_then, texts_in, turn_a_while,
+    with_children,
 };
 
 /// The state of the victim when it is killed.
@@ -460,4 +462,69 @@ fn effects_of_an_agent_killed_in_the_same_turn_are_not_applied() {
     assert_eq!(app.repl.store().mail(app.id(0), None).expect("a box"), []);
     let last = app.repl.store().replay(victim_id).expect("a log").0.pop().map(|message| message.body);
     assert_eq!(last, Some(Body::AgentKilled));
+}
+
+#[test]
+fn a_kill_of_very_many_takes_several_turns_and_holds_nothing_up() {
+    let mut app = with_children(2_000);
+    app.say(1, "text\n%hang");
+    app.turn();
+    app.ask(0, Change::KillDescendants(app.id(0)));
+    assert!(app.repl.roster().busy().is_empty(), "a victim works on");
+    app.say(0, "meanwhile");
+    app.turn_until("the answer", |app| app.replies(0) == ["meanwhile"]);
+    assert!(app.repl.roster().len() > 1, "all were killed in one turn");
+    app.fork_named(0, "new");
+    app.turn_until("all are gone", |app| app.repl.roster().len() == 2);
+    app.turn_until("the loop waits", |app| app.timeout().after.is_none());
+    let screen = app.screen_text();
+    assert!(screen.contains("killing 2000 descendants …") && screen.contains("2000 agents killed"), "{screen}");
+    assert_eq!(app.n("new"), 1, "one that was made meanwhile is not meant");
+}
+
+#[test]
+fn a_kill_of_very_many_is_completed_after_a_crash() {
+    let mut app = with_children(2_000);
+    let top = app.id(1);
+    app.fork(1);
+    app.ask(0, Change::KillDescendants(app.id(0)));
+    app.turn();
+    let mut app = app.crash_and_restart();
+    assert!(app.repl.roster().len() > 1_000, "{}", app.repl.roster().len());
+    app.fork_named(0, "new");
+    app.turn_until("all are gone", |app| app.repl.roster().len() == 2);
+    app.turn_until("the loop waits", |app| app.timeout().after.is_none());
+    assert!(app.repl.roster().get(top).is_none());
+    let mut app = app.crash_and_restart();
+    app.turn();
+    assert_eq!(app.repl.roster().len(), 2, "the kill had ended");
+}
+
+#[test]
+fn who_is_killed_with_very_many_is_not_killed_alone_meanwhile() {
+    let mut app = with_children(1);
+    let top = app.id(1);
+    for _ in 0..600 {
+        app.fork(1);
+    }
+    app.ask(0, Change::Kill { agent_id: top, cascade: true });
+    let alone = app.repl.apply(app.id(0), Change::Kill { agent_id: top, cascade: false });
+    assert!(alone.is_err_and(|error| error.message.contains("being killed")));
+    app.ask(0, Change::KillDescendants(top));
+    app.turn_until("all are gone", |app| app.repl.roster().len() == 1);
+}
+
+#[test]
+fn a_kill_of_very_many_that_the_store_refuses_is_tried_again() {
+    let mut app = with_children(2_000);
+    app.ask(0, Change::KillDescendants(app.id(0)));
+    app.is_disk_full.store(true, Ordering::Relaxed);
+    app.turn();
+    let left = app.repl.roster().len();
+    assert!(app.screen_text().contains("cannot kill the rest"), "{}", app.screen_text());
+    app.is_disk_full.store(false, Ordering::Relaxed);
+    app.turn();
+    assert_eq!(app.repl.roster().len(), left, "tried again at once");
+    app.advance(Duration::from_secs(10));
+    app.turn_until("all are gone", |app| app.repl.roster().len() == 1);
 }

@@ -48,6 +48,8 @@ struct UserTools {
     checks: Vec<Check>,
     /// Agents whose requests have waited and may continue.
     checked: BTreeSet<AgentId>,
+    /// An agent was removed, perhaps the last one of its place.
+    has_unused: bool,
 }
 
 impl UserTools {
@@ -148,7 +150,7 @@ fn look(entries: &[UserToolEntry], known: &[Known], env: &Environment, job: &Job
 }
 
 impl Component for UserTools {
-    fn on_event(&mut self, event: &Event, core: &mut Core) {
+    fn on_event(&mut self, event: &Event, _: &mut Core) {
         match event {
             Event::Removed { agent, .. } | Event::Interrupted { agent, .. } => {
                 self.checked.remove(agent);
@@ -160,14 +162,7 @@ impl Component for UserTools {
             }
             _ => {}
         }
-        if matches!(event, Event::Removed { .. }) {
-            let places = core.roster().ids().into_iter().filter_map(|agent| {
-                let environment = &core.agent(agent)?.inputs.environment;
-                Some((environment.working_directory.clone(), environment.worktree.clone()))
-            });
-            let places: BTreeSet<Place> = places.collect();
-            self.known.retain(|place, _| places.contains(place));
-        }
+        self.has_unused |= matches!(event, Event::Removed { .. });
     }
 
     fn holds_request(&mut self, core: &mut Core, agent: AgentId) -> bool {
@@ -177,5 +172,12 @@ impl Component for UserTools {
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
         let done: Vec<Check> = self.checks.extract_if(.., |check| check.running.is_complete()).collect();
         done.into_iter().for_each(|check| self.finish(core, check));
+        if std::mem::take(&mut self.has_unused) {
+            let is_used = |(directory, worktree): &Place| {
+                let mut environments = core.roster().iter().map(|agent| &agent.inputs.environment);
+                environments.any(|at| at.working_directory == *directory && at.worktree == *worktree)
+            };
+            self.known.retain(|place, _| is_used(place));
+        }
     }
 }

@@ -14,9 +14,10 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::core::archive::{self, archive_for_person, archive_when_idle, fork_ended};
 use crate::repl::core::delete::delete;
 use crate::repl::core::queue::retry_turn;
+use crate::repl::core::remove::{Reach, being_killed};
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::turns::end_question;
-use crate::repl::core::{Core, activity, agent_gone, drafts, limits, mail, remove, rules};
+use crate::repl::core::{Core, activity, agent_gone, drafts, limits, mail, rules};
 use crate::repl::dispatcher::Dispatcher;
 use crate::repl::event::Event;
 use crate::repl::openings::NewHere;
@@ -81,8 +82,9 @@ impl Repl {
             Change::Tell { to, text } => self.submit(origin, to, text),
             Change::Compare(change) => self.compare(origin, agent_id, change),
             Change::Team(start) => self.begin_team(origin, agent_id, start),
-            Change::Kill { agent_id: victim, cascade } => self.kill(agent_id, victim, cascade),
-            Change::KillDescendants(ancestor) => kill_descendants(core, agent_id, ancestor),
+            Change::Kill { agent_id: victim, cascade: false } => self.kill(agent_id, victim, Reach::Agent),
+            Change::Kill { agent_id: victim, cascade: true } => self.kill(agent_id, victim, Reach::AgentAndDescendants),
+            Change::KillDescendants(ancestor) => self.kill(agent_id, ancestor, Reach::Descendants),
             Change::Archive(act) => archive(core, &self.terminals, agent_id, act),
             Change::Delete(deleted) => delete(core, agent_id, deleted),
             Change::Stop(root) => self.stop_for(origin, root),
@@ -138,18 +140,21 @@ impl Repl {
         Ok(())
     }
 
-    /// Kills an agent, and says so where this was asked for, if that is not the agent that adopts its children.
-    fn kill(&mut self, asked_at: AgentId, victim: AgentId, cascade: bool) -> Result<()> {
+    /// Kills agents, and says so where this was asked for, if that is not the agent where a kill is noted.
+    fn kill(&mut self, asked_at: AgentId, top: AgentId, reach: Reach) -> Result<()> {
         let core = &mut self.core;
-        let (label, adopter) = (core.roster().label_of(victim), core.roster().parent(victim));
-        let worktree = core.agent(victim).and_then(|agent| agent.inputs.environment.worktree.clone());
-        core.kill(victim, cascade)?;
-        if let Some(root) = worktree.filter(|_| core.agent(asked_at).is_some()) {
+        let adopter = if reach == Reach::Descendants { Some(top) } else { core.roster().parent(top) };
+        let worktree = core.agent(top).and_then(|agent| agent.inputs.environment.worktree.clone());
+        let note = core.kill(top, reach)?;
+        if let Some(root) = worktree.filter(|_| core.agent(top).is_none() && core.agent(asked_at).is_some()) {
             // What becomes of it is said where this was asked for.
             self.jobs.release_worktree(root, asked_at);
         }
-        report(core, asked_at, adopter.unwrap_or(asked_at), &format!("{label} killed"));
-        Ok(())
+        if Some(asked_at) != adopter {
+            core.note(asked_at, LineKind::Mark, &note);
+        }
+        let left = being_killed(core);
+        self.stop_all(left).map(drop)
     }
 
     /// Stops agents. A client is told how many.
@@ -294,19 +299,6 @@ fn unarchive(core: &mut Core, asked_at: AgentId, archived: AgentId) -> Result<()
     let note = format!("{} is back from the archive", core.roster().label_of(archived));
     core.note(asked_at, LineKind::Mark, &note);
     Ok(())
-}
-
-fn kill_descendants(core: &mut Core, asked_at: AgentId, ancestor: AgentId) -> Result<()> {
-    let killed = remove::kill_descendants(core, ancestor)?;
-    report(core, asked_at, ancestor, &format!("{} killed", counted(killed, "descendant", "descendants")));
-    Ok(())
-}
-
-/// Shows a text at the agent where it was requested, unless it was already shown there.
-fn report(core: &mut Core, asked_at: AgentId, shown_at: AgentId, text: &str) {
-    if asked_at != shown_at {
-        core.note(asked_at, LineKind::Mark, text);
-    }
 }
 
 fn answer(core: &mut Core, agent_id: AgentId, question: u64, decision: &Decision) -> Result<()> {

@@ -10,6 +10,7 @@ use crate::domain::display::Abilities;
 use crate::domain::flow::Origin;
 use crate::domain::wire::{Request, Response, TerminalFacts};
 use crate::repl::core::Core;
+use crate::repl::core::remove::is_killing;
 use crate::repl::server::Server;
 use crate::repl::terminals::Terminals;
 use crate::repl::{Device, RemoteTerminal, Repl, Terminal, TerminalMode, TerminalRequest, WayBack};
@@ -116,7 +117,7 @@ impl Repl {
         };
         let is_busy = roster.busy().iter().any(|agent| !roster.asking().contains(agent) && is_meant(*agent))
             || roster.iter().any(|agent| agent.view.has_command && is_meant(agent.id()));
-        !is_busy && (is_shared || !self.split().1.any(|component| component.has_to_end()))
+        !is_busy && !is_killing(&self.core) && (is_shared || !self.split().1.any(|component| component.has_to_end()))
     }
 }
 

@@ -18,6 +18,11 @@ impl Repl {
             Some(root) => self.core.roster().subtree(root),
             None => self.core.roster().ids(),
         };
+        self.stop_all(among)
+    }
+
+    /// As [`Repl::stop_agents`], among these.
+    pub(super) fn stop_all(&mut self, among: Vec<AgentId>) -> Result<usize> {
         let working: Vec<AgentId> = among.into_iter().filter(|id| is_at_work(&self.core, &self.jobs, *id)).collect();
         if working.is_empty() {
             return Ok(0);

@@ -117,7 +117,8 @@ impl Repl {
 
 fn core_deadlines(core: &Core) -> impl Iterator<Item = (Moment, WakeReason)> {
     let tools = remove::has_tool_threads(core).then(|| (core.now() + TOOL_POLL, WakeReason::Tools));
-    let store = unsaved::deadline(core).map(|at| (at, WakeReason::Store));
+    let store = unsaved::deadline(core).into_iter().chain(remove::kill_deadline(core)).min();
+    let store = store.map(|at| (at, WakeReason::Store));
     let reads = reads::deadline(core).map(|at| (at, WakeReason::Reads));
     tools.into_iter().chain(store).chain(reads)
 }

@@ -8,6 +8,7 @@ use crate::domain::approval::Policy;
 use crate::domain::flow::{Origin, ToolRequest};
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
+use crate::repl::core::remove::Reach;
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::{Core, agent_named, limits};
 use crate::repl::objections::{Objections, Subject};
@@ -131,7 +132,8 @@ fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<S
                 return Err(Error::usage("an agent cannot kill its own ancestors"));
             }
             let label = core.roster().label_of(victim);
-            core.kill(victim, cascade).map(|()| format!("killed {label}"))
+            let reach = if cascade { Reach::AgentAndDescendants } else { Reach::Agent };
+            core.kill(victim, reach).map(|_| format!("killed {label}"))
         }
         ToolRequest::SendMail { to, body } => {
             let to = agent_named(core, agent_id, &to)?;

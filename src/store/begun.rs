@@ -95,8 +95,7 @@ impl Store {
         let mut begun = self.unwritten_begun()?;
         begun.push(agent);
         let ids: Vec<String> = begun.iter().map(ToString::to_string).collect();
-        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
-        self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![BEGUN, ids.join(" ")]).map(drop)?))
+        self.set_meta(BEGUN, &ids.join(" "))
     }
 
     /// Deletes the conversations that an earlier process has begun and in which nothing was written.
@@ -110,9 +109,7 @@ impl Store {
 
     /// The noted conversations in which nothing was written, without the root.
     fn unwritten_begun(&self) -> Result<Vec<AgentId>> {
-        let sql = "SELECT value FROM meta WHERE key = ?1";
-        let noted: Option<String> = self.conn.prepare_cached(sql)?.query_row([BEGUN], |row| row.get(0)).optional()?;
-        let noted = noted.unwrap_or_default();
+        let noted = self.meta(BEGUN)?.unwrap_or_default();
         let mut unwritten = Vec::new();
         for id in noted.split(' ').filter_map(|id| id.parse::<AgentId>().ok()) {
             let is_root = self.agent(id).is_ok_and(|row| row.is_some_and(|row| row.parent.is_none()));

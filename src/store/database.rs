@@ -337,12 +337,6 @@ impl Store {
         self.write(|_| work(self))
     }
 
-    /// Notes that something was done. False if it was noted before.
-    pub(crate) fn note_once(&self, what: &str) -> Result<bool> {
-        let sql = "INSERT OR IGNORE INTO meta (key, value) VALUES (?1, '')";
-        self.write(|conn| Ok(conn.prepare_cached(sql)?.execute([what])? > 0))
-    }
-
     /// As [`Store::transaction`], for the statements of this module.
     pub(super) fn write<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         if let Some(error) = &*self.failed.borrow() {

@@ -282,7 +282,7 @@ impl Trees {
     pub fn on_idle(&mut self, roster: &Roster, agent: AgentId, now: i64) {
         self.held.remove(&agent);
         if self.working.remove(&agent) {
-            self.remove_busy(&path(roster, agent), 1, now);
+            self.remove_busy(&path(roster, agent), now);
         }
     }
 
@@ -296,10 +296,10 @@ impl Trees {
         }
     }
 
-    fn remove_busy(&mut self, path: &[AgentId], count: u64, now: i64) {
+    fn remove_busy(&mut self, path: &[AgentId], now: i64) {
         for id in path {
             let node = self.node(*id);
-            node.busy = node.busy.saturating_sub(count);
+            node.busy = node.busy.saturating_sub(1);
             if node.busy == 0 {
                 node.millis += u64::try_from(now - node.busy_since).unwrap_or_default();
                 self.changed.insert(*id);
@@ -345,27 +345,6 @@ impl Trees {
         self.node(agent).set.extend(set);
         if let Some(parent) = roster.parent(agent).filter(|_| made_by_model(roster, agent)) {
             path(roster, parent).into_iter().for_each(|id| self.node(id).agents += 1);
-        }
-    }
-
-    /// An agent and all its descendants are about to be removed.
-    pub fn on_subtree_removed(&mut self, roster: &Roster, root: AgentId, subtree: &[AgentId], now: i64) {
-        let made_by = roster.get(root).map_or(MadeBy::Person, |agent| agent.identity.made_by);
-        let node = subtree.iter().filter_map(|id| Some((*id, self.forget(*id)?))).filter(|(id, _)| *id == root).last();
-        let node = node.map(|(_, node)| node).unwrap_or_default();
-        let Some(parent) = roster.parent(root).filter(|_| !made_by.is_top()) else { return };
-        let above = path(roster, parent);
-        let agents = node.agents + u64::from(made_by == MadeBy::Model);
-        for id in &above {
-            let above = self.node(*id);
-            above.agents = above.agents.saturating_sub(agents);
-        }
-        if node.busy > 0 {
-            self.remove_busy(&above, node.busy, now);
-        }
-        if node.total != Spent::default() {
-            self.node(parent).own.add(node.total);
-            self.changed.insert(parent);
         }
     }
 

@@ -7,7 +7,7 @@ use polylogue::{AgentId, Change, Fork, Store};
 use tempfile::TempDir;
 
 use crate::app::{self, App};
-use crate::support::internals::{Body, Reply};
+use crate::support::internals::{Body, Probe, Reply};
 use crate::table::{Table, median};
 
 /// All of these; each is the median of many.
@@ -35,6 +35,7 @@ fn many_agents(table: &mut Table) {
     table.within("stop of 100,000 idle agents", start.elapsed(), Duration::from_millis(100));
     let start = Instant::now();
     app.ask(0, Change::KillDescendants(root));
+    app.until("all are gone", |app| app.repl.roster().len() == 1);
     table.within("kill of 100,000 descendants", start.elapsed(), Duration::from_secs(1));
     let (_, afterwards) = open(app.close().1);
     table.within("start afterwards", afterwards, Duration::from_millis(50));

@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use polylogue::AgentId;
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::harness::{Harness, Plan};
@@ -180,4 +182,25 @@ pub fn answer(exchange: &Exchange) {
 /// Whether the `n`th agent waits to send its request.
 pub fn is_in_send_queue(app: &Harness, n: usize) -> bool {
     app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Slot)
+}
+
+/// A chat that finds so many children of agent 0 in its store, made by a model.
+pub fn with_children(many: usize) -> Harness {
+    let app = Harness::new(Plan::default());
+    let root = app.id(0).to_string();
+    let directory = app.close();
+    let conn = Connection::open(directory.path().join("polylogue.db")).expect("the database");
+    conn.execute_batch("BEGIN").expect("a transaction");
+    for n in 1..=i64::try_from(many).expect("a number") {
+        let mut bytes = [7; 16];
+        bytes[..8].copy_from_slice(&n.to_be_bytes());
+        let sql =
+            "INSERT INTO agents (ordinal, uuid, parent_uuid, fork_message_id, status, activity, created_at, made_by)
+            VALUES (?1, ?2, ?3, 0, 'running', 'idle', 0, 2)";
+        let id = AgentId::from_bytes(bytes).to_string();
+        conn.prepare_cached(sql).and_then(|mut insert| insert.execute((n, id, &root))).expect("a row");
+    }
+    conn.execute_batch("COMMIT").expect("a commit");
+    drop(conn);
+    Harness::open(Plan::default(), directory)
 }

@@ -9,6 +9,7 @@ use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::chunk::Status;
 use crate::domain::config::Config;
+use crate::repl::core::remove::is_killing;
 use crate::repl::core::{Core, agent_gone};
 use crate::team::Gate;
 
@@ -64,9 +65,9 @@ pub(in crate::repl) fn status(core: &Core, id: AgentId) -> Result<Status> {
     Ok(if row.is_running { Status::Idle } else { Status::Dead })
 }
 
-/// Whether an agent, an effect or an event is left to be handled.
+/// Whether an agent, an effect, an event or a kill is left to be handled.
 pub(in crate::repl) fn has_leftover(core: &Core) -> bool {
-    !core.roster.with_leftover().is_empty() || !core.outbox.is_empty() || !core.events.is_empty()
+    !core.roster.with_leftover().is_empty() || !core.outbox.is_empty() || !core.events.is_empty() || is_killing(core)
 }
 
 /// The agents whose work a person sees, and those that write summaries for them.

@@ -78,6 +78,8 @@ pub struct Core {
     watched: BTreeSet<AgentId>,
     /// Agents that are archived when they are idle.
     archiving: BTreeSet<AgentId>,
+    /// Kills of many agents that are not completed.
+    kills: VecDeque<remove::LongKill>,
     /// Tool threads of removed agents, joined when they end.
     draining: Vec<Running>,
     unsaved: unsaved::UnsavedWrites,
@@ -127,6 +129,7 @@ impl Core {
             events: VecDeque::new(),
             watched: BTreeSet::new(),
             archiving: BTreeSet::new(),
+            kills: VecDeque::new(),
             draining: Vec::new(),
             unsaved: unsaved::UnsavedWrites::default(),
         }

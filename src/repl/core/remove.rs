@@ -1,7 +1,10 @@
-//! Ends agents. A kill is final: one transaction marks them in the store, then their work is stopped and they are removed
-//! from memory.
+//! Ends agents. A kill is final: a transaction marks them in the store, then their work is stopped and they are removed from
+//! memory.
+
+use std::time::Duration;
 
 use crate::agent::{Agent, Role, State};
+use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
@@ -13,35 +16,97 @@ use crate::domain::stream::Usage;
 use crate::repl::core::file_steps::keep_step;
 use crate::repl::core::{Core, agent_gone, drafts, viewers};
 use crate::repl::event::Event;
+use crate::store::BegunKill;
+use crate::team::Roster;
 use crate::tools::Running;
 
 /// Agents whose stored drafts are read before they are killed.
 const MOST_LOADED: usize = 100;
 
+/// Takes some milliseconds.
+const KILLS_PER_TURN: usize = 500;
+/// How long after the store has refused a kill it is tried again.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// Whom a kill reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::repl) enum Reach {
+    /// Its nearest living ancestor adopts its children.
+    Agent,
+    AgentAndDescendants,
+    Descendants,
+}
+
+/// A kill of more agents than one turn kills.
+#[derive(Debug)]
+pub(super) struct LongKill {
+    kill: BegunKill,
+    /// Still to be killed, the deepest last.
+    left: Vec<AgentId>,
+    killed: usize,
+    /// The store has refused it: not tried again before.
+    retry_at: Option<Moment>,
+}
+
+impl LongKill {
+    /// Of all that is below the agent now.
+    fn begin(roster: &Roster, kill: BegunKill) -> Self {
+        let mut left = victims_of(roster, kill);
+        left.reverse();
+        Self { kill, left, killed: 0, retry_at: None }
+    }
+
+    /// Gets what is left of the agents: their children, their drafts, what is said of the kill.
+    fn adopter(&self, roster: &Roster) -> Option<AgentId> {
+        let kept = Some(self.kill.agent).filter(|id| self.kill.keeps_agent && roster.get(*id).is_some());
+        kept.or_else(|| roster.parent(self.kill.agent)).or_else(|| roster.nth(0))
+    }
+}
+
 impl Core {
-    /// Kills an agent, with all its descendants if `cascade`; otherwise its nearest living ancestor adopts its children.
-    pub(in crate::repl) fn kill(&mut self, id: AgentId, cascade: bool) -> Result<()> {
-        let agent = self.roster.get(id).ok_or_else(agent_gone)?;
-        let label = agent.identity.label();
-        let Some(adopter) = self.roster.parent(id) else {
-            return Err(Error::usage(format!("{label} is the root and cannot be killed")));
+    /// Kills an agent, its descendants, or both. The kill of very many is recorded at once and carried out over several
+    /// turns, or by the next start; [`being_killed`] has those that are left until then. Agents that are made meanwhile are not
+    /// killed. Returns the note that is shown at the agent that adopts what is left.
+    pub(in crate::repl) fn kill(&mut self, id: AgentId, reach: Reach) -> Result<String> {
+        let label = self.roster.get(id).ok_or_else(agent_gone)?.identity.label();
+        let adopter = match reach {
+            Reach::Descendants => id,
+            _ => {
+                let root = || Error::usage(format!("{label} is the root and cannot be killed"));
+                self.roster.parent(id).ok_or_else(root)?
+            }
         };
-        let victims = if cascade { self.roster.subtree(id) } else { vec![id] };
-        load_drafts(self, &victims);
-        kill_stored(self, &victims)?;
-        let now = self.clock.steady_ms();
-        if cascade {
-            self.trees.on_subtree_removed(&self.roster, id, &victims, now);
-        } else {
-            self.trees.on_removed(&self.roster, id, now);
+        let earlier = self.kills.iter().position(|long| long.kill.agent == id);
+        if reach == Reach::Agent && earlier.is_some() {
+            return Err(Error::usage(format!("{label} and its descendants are being killed")));
         }
-        remove_killed(self, &victims, adopter);
-        let others = match victims.len() - 1 {
-            0 => String::new(),
-            count => format!(" and {}", text::counted(count, "descendant", "descendants")),
+        let kill = BegunKill { agent: id, keeps_agent: reach == Reach::Descendants, newest: i64::MAX };
+        let victims = if reach == Reach::Agent { vec![id] } else { victims_of(&self.roster, kill) };
+        let descendants = victims.len() - usize::from(!kill.keeps_agent);
+        let counted = text::counted(descendants, "descendant", "descendants");
+        let named = match (kill.keeps_agent, descendants) {
+            (true, _) => counted,
+            (false, 0) => label,
+            (false, _) => format!("{label} and {counted}"),
         };
-        self.note(adopter, LineKind::Mark, &format!("{label}{others} killed"));
-        Ok(())
+        let note = if victims.len() <= KILLS_PER_TURN {
+            kill_now(self, &victims, adopter)?;
+            format!("{named} killed")
+        } else {
+            let keeps_agent = kill.keeps_agent && earlier.is_none_or(|at| self.kills[at].kill.keeps_agent);
+            let newest = victims.iter().filter_map(|id| self.roster.get(*id)).map(|agent| agent.identity.ordinal).max();
+            let kill = BegunKill { agent: id, keeps_agent, newest: newest.unwrap_or_default() };
+            self.store.begin_kill(kill)?;
+            earlier.map(|at| self.kills.remove(at));
+            // One that is to be archived when it is idle would escape.
+            for id in &victims {
+                self.archiving.remove(id);
+            }
+            self.kills.push_back(LongKill::begin(&self.roster, kill));
+            format!("killing {named} …")
+        };
+        self.note(adopter, LineKind::Mark, &note);
+        Ok(note)
     }
 
     /// Removes an idle agent from memory; it stays in the store. `uses` are reasons of the components why it cannot be
@@ -105,24 +170,76 @@ impl Core {
     }
 }
 
-/// Kills all descendants of an agent. Returns how many.
-pub(in crate::repl) fn kill_descendants(core: &mut Core, id: AgentId) -> Result<usize> {
-    core.roster.get(id).ok_or_else(agent_gone)?;
-    let mut victims = core.roster.subtree(id);
-    // The deepest are the first, and the agent itself is the last.
-    victims.pop();
-    load_drafts(core, &victims);
-    kill_stored(core, &victims)?;
-    let now = core.clock.steady_ms();
-    let children: Vec<AgentId> = core.roster.children(id).collect();
-    for child in children {
-        let subtree = core.roster.subtree(child);
-        core.trees.on_subtree_removed(&core.roster, child, &subtree, now);
+/// What a kill reaches now, children before their parents.
+fn victims_of(roster: &Roster, kill: BegunKill) -> Vec<AgentId> {
+    let mut victims = roster.subtree(kill.agent);
+    let is_old = |id: &AgentId| roster.get(*id).is_some_and(|agent| agent.identity.ordinal <= kill.newest);
+    victims.retain(|id| is_old(id) && !(kill.keeps_agent && *id == kill.agent));
+    victims
+}
+
+/// Agents whose kill is recorded.
+pub(in crate::repl) fn being_killed(core: &Core) -> Vec<AgentId> {
+    core.kills.iter().flat_map(|long| long.left.iter().copied()).collect()
+}
+
+/// Whether such agents can be killed now.
+pub(in crate::repl) fn is_killing(core: &Core) -> bool {
+    core.kills.front().is_some_and(|long| long.retry_at.is_none_or(|at| at <= core.now()))
+}
+
+/// When a kill that the store has refused is tried again.
+pub(in crate::repl) fn kill_deadline(core: &Core) -> Option<Moment> {
+    core.kills.front().and_then(|long| long.retry_at)
+}
+
+fn kill_now(core: &mut Core, victims: &[AgentId], adopter: AgentId) -> Result<()> {
+    load_drafts(core, victims);
+    kill_stored(core, victims)?;
+    for victim in victims {
+        if let Some(removed) = core.remove(*victim, Some(adopter)) {
+            viewers::keep_last_chunks(core, removed, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
+        }
     }
-    remove_killed(core, &victims, id);
-    let killed = text::counted(victims.len(), "descendant", "descendants");
-    core.note(id, LineKind::Mark, &format!("{killed} killed"));
-    Ok(victims.len())
+    Ok(())
+}
+
+/// Takes up the kills that an earlier process has not completed.
+pub(super) fn restore_kills(core: &mut Core) -> Result<()> {
+    if core.store.is_read_only() {
+        return Ok(());
+    }
+    let begun = core.store.begun_kills()?;
+    core.kills.extend(begun.into_iter().map(|kill| LongKill::begin(&core.roster, kill)));
+    Ok(())
+}
+
+/// Goes on with the oldest kill of many agents, by a bounded number of them.
+pub(in crate::repl) fn continue_kills(core: &mut Core) {
+    let Some(mut long) = core.kills.pop_front_if(|long| long.retry_at.is_none_or(|at| at <= core.clock.now())) else {
+        return;
+    };
+    let Some(adopter) = long.adopter(&core.roster) else { return };
+    let mut victims = long.left.split_off(long.left.len().saturating_sub(KILLS_PER_TURN));
+    victims.reverse();
+    victims.retain(|id| core.roster.get(*id).is_some());
+    let is_last = long.left.is_empty();
+    let killed = kill_now(core, &victims, adopter);
+    if let Err(error) = killed.and_then(|()| if is_last { core.store.end_kill(long.kill.agent) } else { Ok(()) }) {
+        core.note(adopter, LineKind::Error, &format!("cannot kill the rest, which is tried again: {error}"));
+        long.retry_at = Some(core.now() + RETRY);
+        victims.reverse();
+        long.left.extend(victims);
+        return core.kills.push_front(long);
+    }
+    long.retry_at = None;
+    long.killed += victims.len();
+    if !is_last {
+        core.kills.push_front(long);
+    } else if long.killed > 0 {
+        let killed = text::counted(long.killed, "agent", "agents");
+        core.note(adopter, LineKind::Mark, &format!("{killed} killed"));
+    }
 }
 
 /// Marks these agents as killed in the store, and counts the usage of their last requests.
@@ -160,14 +277,6 @@ fn drafts_of(removed: &Agent) -> Vec<(DraftSlot, String)> {
     let drafts = &removed.view.drafts;
     let texts = drafts.slots().into_iter().filter_map(|slot| Some((slot, drafts.get(slot)?.expanded())));
     texts.filter(|(_, text)| !text.trim().is_empty()).collect()
-}
-
-fn remove_killed(core: &mut Core, victims: &[AgentId], adopter: AgentId) {
-    for victim in victims {
-        if let Some(removed) = core.take_out(*victim, Some(adopter), false) {
-            viewers::keep_last_chunks(core, removed, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
-        }
-    }
 }
 
 /// Whether a tool thread is running whose wake could be lost.

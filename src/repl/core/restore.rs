@@ -1,10 +1,11 @@
-//! Reads at the start what the store has besides the agents: limits, queues, unread mail and comparisons.
+//! Reads at the start what the store has besides the agents: limits, queues, unread mail, comparisons and kills.
 
 use crate::agent::Queued;
 use crate::base::error::Result;
 use crate::domain::config::Config;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
+use crate::repl::core::remove::restore_kills;
 use crate::team::compare::Comparisons;
 use crate::team::{MINUTE, Trees};
 
@@ -18,7 +19,7 @@ pub(in crate::repl) fn restore(core: &mut Core) -> Result<()> {
         core.roster.with(agent, |agent| agent.unread = unread);
     }
     core.comparisons = Comparisons::from_stored(core.store.comparisons()?);
-    Ok(())
+    restore_kills(core)
 }
 
 fn restore_limits(core: &mut Core) -> Result<()> {

@@ -10,6 +10,7 @@ use crate::base::id::AgentId;
 use crate::domain::file_change::{LandRequest, NotLanded};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
+use crate::repl::core::remove::Reach;
 use crate::repl::core::{Core, drafts, file_steps};
 use crate::repl::event::{Event, JobResult};
 use crate::repl::jobs::Jobs;
@@ -51,7 +52,7 @@ impl Jobs {
             let shown_at = if ends { survivor(core, shown_at, &[agent]) } else { shown_at };
             if ends {
                 jobs.release_worktree(root.clone(), shown_at);
-                if let (Ok(landed), Err(error)) = (&mut outcome, core.kill(agent, false)) {
+                if let (Ok(landed), Err(error)) = (&mut outcome, core.kill(agent, Reach::Agent)) {
                     landed.text.push_str(&format!("\nthe agent was not ended: {error}"));
                 }
             }
@@ -81,7 +82,7 @@ impl Jobs {
         }
         let shown_at = survivor(core, shown_at, &at);
         let (environment, now) = (file_steps::environment_of_git(core), core.clock().unix_ms());
-        at.into_iter().try_for_each(|there| core.kill(there, false))?;
+        at.into_iter().try_for_each(|there| core.kill(there, Reach::Agent).map(drop))?;
         let (task, there) = ((Kind::Discard, agent, Some(root.clone())), root.clone());
         let work = move |job: &Job| worktree::discard(&there, now, &environment, job);
         self.tasks.spawn(core, task, work, move |_, core, outcome| {
