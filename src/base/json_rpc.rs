@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 as the Agent Client Protocol uses it: one message a line, in both directions.
+//! JSON-RPC 2.0 as the Agent Client Protocol and the Model Context Protocol use it, in both directions.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub enum Incoming {
         method: String,
         params: Value,
     },
-    /// The answer to a request of ours.
+    /// The answer to a request of ours. An error may come without an id.
     Response {
         id: Value,
         result: Result<Value, Fault>,
@@ -28,8 +28,8 @@ pub enum Incoming {
 pub struct Fault {
     pub code: i64,
     pub message: String,
-    /// The stable name of the kind of error, for programs.
-    pub kind: Option<String>,
+    /// For programs; null: nothing.
+    pub data: Value,
 }
 
 pub const PARSE: i64 = -32700;
@@ -42,18 +42,18 @@ pub const NOT_FOUND: i64 = -32002;
 
 impl Fault {
     pub fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), kind: None }
+        Self { code, message: message.into(), data: Value::Null }
     }
 
     pub fn params(message: impl Into<String>) -> Self {
         Self::new(INVALID_PARAMS, message)
     }
 
-    /// The error that the server or this program gave.
+    /// An error of this program. `kind` is its stable name.
     pub fn of_kind(kind: &str, message: impl Into<String>) -> Self {
         let codes = [(ErrorKind::Usage, INVALID_PARAMS), (ErrorKind::Auth, AUTH_REQUIRED)];
         let code = codes.iter().find(|(known, _)| known.name() == kind).map_or(INTERNAL, |(_, code)| *code);
-        Self { code, message: message.into(), kind: Some(kind.to_owned()) }
+        Self { code, message: message.into(), data: json!({"kind": kind}) }
     }
 }
 
@@ -65,9 +65,14 @@ impl From<Error> for Fault {
 
 /// Reads one line. An error comes with the id of the message, or null.
 pub fn read(line: &[u8]) -> Result<Incoming, (Value, Fault)> {
-    let value: Value = serde_json::from_slice(line)
+    let message = serde_json::from_slice(line)
         .map_err(|error| (Value::Null, Fault::new(PARSE, format!("the message is not JSON: {error}"))))?;
-    let Value::Object(mut message) = value else {
+    parse(message)
+}
+
+/// Reads one message, as [`read`] does.
+pub fn parse(message: Value) -> Result<Incoming, (Value, Fault)> {
+    let Value::Object(mut message) = message else {
         return Err((Value::Null, Fault::new(INVALID_REQUEST, "expected one JSON object: batches are not supported")));
     };
     let id = message.remove("id");
@@ -76,42 +81,49 @@ pub fn read(line: &[u8]) -> Result<Incoming, (Value, Fault)> {
         return Err((Value::Null, Fault::new(INVALID_REQUEST, "`id` must be a string or a number")));
     }
     let params = message.remove("params").unwrap_or_default();
-    match (message.remove("method"), id) {
+    match (message.remove("method").filter(|method| !method.is_null()), id) {
         (Some(Value::String(method)), Some(id)) => Ok(Incoming::Request { id, method, params }),
         (Some(Value::String(method)), None) => Ok(Incoming::Notification { method, params }),
-        (None, Some(id)) => match (message.remove("result"), message.remove("error")) {
-            (Some(result), None) => Ok(Incoming::Response { id, result: Ok(result) }),
-            (_, Some(error)) => Ok(Incoming::Response { id, result: Err(fault(&error)) }),
-            (None, None) => {
-                Err((id, Fault::new(INVALID_REQUEST, "the message has neither `method` nor `result` nor `error`")))
+        (None, id) => match (message.remove("result"), message.remove("error"), id) {
+            (_, Some(error), id) => Ok(Incoming::Response { id: id.unwrap_or_default(), result: Err(fault(error)) }),
+            (Some(result), None, Some(id)) => Ok(Incoming::Response { id, result: Ok(result) }),
+            (_, None, id) => {
+                let why = "the message has no `method`, and no `id` with a `result` or an `error`";
+                Err((id.unwrap_or_default(), Fault::new(INVALID_REQUEST, why)))
             }
         },
-        (_, id) => Err((id.unwrap_or_default(), Fault::new(INVALID_REQUEST, "`method` must be a string"))),
+        (Some(_), id) => Err((id.unwrap_or_default(), Fault::new(INVALID_REQUEST, "`method` must be a string"))),
     }
 }
 
-fn fault(error: &Value) -> Fault {
-    let message = error["message"].as_str().unwrap_or("unknown error");
-    Fault::new(error["code"].as_i64().unwrap_or(INTERNAL), message)
+fn fault(mut error: Value) -> Fault {
+    let message = error["message"].as_str().unwrap_or("unknown error").to_owned();
+    let code = error["code"].as_i64().unwrap_or(INTERNAL);
+    Fault { code, message, data: error.get_mut("data").map(Value::take).unwrap_or_default() }
 }
 
-pub fn response(id: &Value, result: Value) -> String {
+pub fn response(id: &Value, result: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
 }
 
 pub fn error(id: &Value, fault: &Fault) -> String {
     let mut error = json!({"code": fault.code, "message": fault.message});
-    if let Some(kind) = &fault.kind {
-        error["data"] = json!({"kind": kind});
+    if !fault.data.is_null() {
+        error["data"] = fault.data.clone();
     }
     json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()
 }
 
-pub fn notification(method: &str, params: Value) -> String {
-    json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()
+/// `params` that are null are left out.
+pub fn notification(method: &str, params: &Value) -> String {
+    let mut message = json!({"jsonrpc": "2.0", "method": method});
+    if !params.is_null() {
+        message["params"] = params.clone();
+    }
+    message.to_string()
 }
 
-pub fn request(id: u64, method: &str, params: Value) -> String {
+pub fn request(id: u64, method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 

@@ -203,7 +203,7 @@ impl<'a> Editor<'a> {
     }
 
     pub(super) fn respond(&mut self, id: &Value, result: Value) {
-        self.streams.line(json_rpc::response(id, result));
+        self.streams.line(json_rpc::response(id, &result));
     }
 
     pub(super) fn fail(&mut self, id: &Value, fault: &Fault) {
@@ -211,11 +211,11 @@ impl<'a> Editor<'a> {
     }
 
     pub(super) fn notify(&mut self, method: &str, params: Value) {
-        self.streams.line(json_rpc::notification(method, params));
+        self.streams.line(json_rpc::notification(method, &params));
     }
 
     pub(super) fn request(&mut self, number: u64, method: &str, params: Value) {
-        self.streams.line(json_rpc::request(number, method, params));
+        self.streams.line(json_rpc::request(number, method, &params));
     }
 
     pub(super) fn update(&mut self, session: &str, updates: Vec<Value>) {

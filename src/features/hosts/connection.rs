@@ -134,7 +134,7 @@ impl Connection {
 
     fn request(&mut self, method: &str, params: Value, pending: Pending, until: Option<Moment>) -> u64 {
         self.next += 1;
-        self.outgoing.push(json_rpc::request(self.next, method, params));
+        self.outgoing.push(json_rpc::request(self.next, method, &params));
         self.pending.insert(self.next, (pending, until));
         self.next
     }
@@ -169,7 +169,7 @@ impl Connection {
 
     /// Asks the host to end the turn; it answers the prompt then.
     pub(super) fn cancel(&mut self, session: &str) {
-        self.outgoing.push(json_rpc::notification("session/cancel", json!({"sessionId": session})));
+        self.outgoing.push(json_rpc::notification("session/cancel", &json!({"sessionId": session})));
     }
 
     pub(super) fn close(&mut self, session: &str) {
@@ -190,7 +190,7 @@ impl Connection {
             Some(option) => json!({"outcome": "selected", "optionId": option}),
             None => json!({"outcome": "cancelled"}),
         };
-        self.outgoing.push(json_rpc::response(&request, json!({"outcome": outcome})));
+        self.outgoing.push(json_rpc::response(&request, &json!({"outcome": outcome})));
     }
 
     pub(super) fn take_messages(&mut self) -> Vec<String> {

@@ -1,6 +1,8 @@
-//! The JSON-RPC 2.0 messages that a client of MCP needs. Unknown fields are ignored, missing ones are empty.
+//! The messages that a client of MCP needs. Unknown fields are ignored, missing ones are empty.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+
+use crate::base::json_rpc::{self, Fault, Incoming, UNKNOWN_METHOD};
 
 /// The revision of the newer era.
 pub const MODERN: &str = "2026-07-28";
@@ -17,7 +19,7 @@ pub const UNSUPPORTED_VERSION: i64 = -32022;
 const MODERN_ERRORS: [i64; 3] = [-32020, -32021, UNSUPPORTED_VERSION];
 
 /// A message for a server.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Message {
     /// The whole message as one line of JSON, without the line's end.
     pub text: String,
@@ -33,109 +35,44 @@ pub struct Message {
 
 impl Message {
     pub fn request(id: u64, method: &str, params: &Value) -> Self {
-        let text = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
         let subject = params["name"].as_str().or_else(|| params["uri"].as_str()).map(str::to_owned);
+        let text = json_rpc::request(id, method, params);
         Self { text, method: method.into(), id: Some(id), subject, headers: Vec::new() }
     }
 
-    pub fn notification(method: &str, params: Option<&Value>) -> Self {
-        let mut message = Map::from_iter([("jsonrpc".into(), "2.0".into()), ("method".into(), method.into())]);
-        message.extend(params.map(|params| ("params".into(), params.clone())));
-        Self {
-            text: Value::Object(message).to_string(),
-            method: method.into(),
-            id: None,
-            subject: None,
-            headers: Vec::new(),
-        }
+    pub fn notification(method: &str, params: &Value) -> Self {
+        Self { text: json_rpc::notification(method, params), method: method.into(), ..Self::default() }
     }
 
     /// The result of a request of the server.
     pub fn response(id: &Value, result: &Value) -> Self {
-        let text = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
-        Self { text, method: String::new(), id: None, subject: None, headers: Vec::new() }
+        Self { text: json_rpc::response(id, result), ..Self::default() }
     }
 
     /// The answer to a request of the server: an empty result for `ping`, otherwise that the method is unknown.
     pub fn answer(id: &Value, method: &str) -> Self {
-        let text = match method {
-            "ping" => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
-            _ => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}}),
-        };
-        Self { text: text.to_string(), method: String::new(), id: None, subject: None, headers: Vec::new() }
+        if method == "ping" {
+            return Self::response(id, &json!({}));
+        }
+        Self { text: json_rpc::error(id, &Fault::new(UNKNOWN_METHOD, "Method not found")), ..Self::default() }
     }
 }
 
-/// A message of a server.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Received {
-    /// The answer to our request of this number.
-    Answer(u64, Result<Value, Failure>),
-    /// A request, which has to be answered.
-    Request {
-        id: Value,
-        method: String,
-        params: Value,
-    },
-    Notification {
-        method: String,
-        params: Value,
-    },
-    /// An error without a request; HTTP servers send it for messages that they do not understand.
-    Error(Failure),
+/// Whether only a server of the newer era gives such an error.
+pub fn is_modern(fault: &Fault) -> bool {
+    MODERN_ERRORS.contains(&fault.code)
 }
 
-/// An error that a server has answered.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Failure {
-    pub code: i64,
-    pub message: String,
-    pub data: Value,
+/// Whether the server says in this error that it supports a revision.
+pub fn supports(fault: &Fault, revision: &str) -> bool {
+    fault.data["supported"].as_array().is_some_and(|list| list.iter().any(|entry| entry == revision))
 }
 
-impl Failure {
-    /// Whether only a server of the newer era answers so.
-    pub fn is_modern(&self) -> bool {
-        MODERN_ERRORS.contains(&self.code)
-    }
-
-    /// The revisions that the server supports, if it says so.
-    pub fn supports(&self, revision: &str) -> bool {
-        self.data["supported"].as_array().is_some_and(|list| list.iter().any(|entry| entry == revision))
-    }
-}
-
-/// The messages in a line: one, or several in a list. `None` if the line is not a message.
-pub fn parse(text: &[u8]) -> Option<Vec<Received>> {
+/// The messages in a line: one, or several in a list. `None` if one of them is not a message.
+pub fn parse(text: &[u8]) -> Option<Vec<Incoming>> {
     match serde_json::from_slice(text).ok()? {
-        Value::Array(messages) => messages.into_iter().map(received).collect(),
-        message => Some(vec![received(message)?]),
-    }
-}
-
-fn received(message: Value) -> Option<Received> {
-    let Value::Object(mut message) = message else { return None };
-    let id = message.remove("id").unwrap_or_default();
-    if let Some(Value::String(method)) = message.remove("method") {
-        let params = message.remove("params").unwrap_or_default();
-        return Some(match id {
-            Value::Null => Received::Notification { method, params },
-            id => Received::Request { id, method, params },
-        });
-    }
-    let result = match (message.remove("error"), message.remove("result")) {
-        (Some(error), _) => Err(Failure {
-            code: error["code"].as_i64().unwrap_or_default(),
-            message: error["message"].as_str().unwrap_or("no message").to_owned(),
-            data: error["data"].clone(),
-        }),
-        (None, Some(result)) => Ok(result),
-        (None, None) => return None,
-    };
-    match (id.as_u64(), result) {
-        (Some(id), result) => Some(Received::Answer(id, result)),
-        (None, Err(failure)) => Some(Received::Error(failure)),
-        (None, Ok(_)) => None,
+        Value::Array(messages) => messages.into_iter().map(|message| json_rpc::parse(message).ok()).collect(),
+        message => Some(vec![json_rpc::parse(message).ok()?]),
     }
 }
 
@@ -146,15 +83,17 @@ mod tests {
     #[test]
     fn every_kind_of_message_is_recognised() {
         let one = |text: &str| parse(text.as_bytes()).map(|mut messages| messages.remove(0));
-        assert_eq!(one(r#"{"id":1,"result":{}}"#), Some(Received::Answer(1, Ok(json!({})))));
+        assert_eq!(one(r#"{"id":1,"result":{}}"#), Some(Incoming::Response { id: json!(1), result: Ok(json!({})) }));
         let method = String::from("ping");
         let params = Value::Null;
-        assert_eq!(one(r#"{"id":0,"method":"ping"}"#), Some(Received::Request { id: json!(0), method, params }));
-        let Some(Received::Error(failure)) = one(r#"{"error":{"code":-32000,"message":"no"},"id":null}"#) else {
+        assert_eq!(one(r#"{"id":0,"method":"ping"}"#), Some(Incoming::Request { id: json!(0), method, params }));
+        let Some(Incoming::Response { id: Value::Null, result: Err(fault) }) =
+            one(r#"{"error":{"code":-32000,"message":"no"},"id":null}"#)
+        else {
             panic!("an error without a number")
         };
-        assert_eq!((failure.code, &*failure.message, failure.is_modern()), (-32000, "no", false));
-        for garbage in ["", "x", "1", "[1]", "{}", r#"{"id":1}"#, r#"{"id":"a","result":1}"#] {
+        assert_eq!((fault.code, &*fault.message, is_modern(&fault)), (-32000, "no", false));
+        for garbage in ["", "x", "1", "[1]", "{}", r#"{"id":1}"#] {
             assert_eq!(one(garbage), None, "{garbage}");
         }
     }

@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::message::{Failure, LEGACY_ACCEPTED, MODERN, Message, Received, UNSUPPORTED_VERSION, parse};
+use super::message::{LEGACY_ACCEPTED, MODERN, Message, UNSUPPORTED_VERSION, is_modern, parse, supports};
 use crate::base::clock::Moment;
+use crate::base::json_rpc::{Fault, Incoming};
 use crate::base::text;
 use crate::domain::mcp::{McpServer, McpTool};
 
@@ -276,7 +277,8 @@ impl Session {
         self.pending.remove(&id);
         // By HTTP, the newer era cancels by closing the response.
         if self.is_pipe || self.era == Some(Era::Legacy) {
-            self.notify("notifications/cancelled", Some(json!({"requestId": id, "reason": reason})));
+            let params = [("requestId".into(), json!(id)), ("reason".into(), json!(reason))];
+            self.notify("notifications/cancelled", Map::from_iter(params));
         }
         Some(id)
     }
@@ -364,20 +366,24 @@ impl Session {
         }
     }
 
-    fn on_message(&mut self, message: Received, now: Moment) {
+    fn on_message(&mut self, message: Incoming, now: Moment) {
         match message {
-            Received::Answer(id, result) => {
-                // An answer to a request that was never made is ignored.
-                let Some(pending) = self.pending.remove(&id) else { return };
-                self.unsolicited = 0;
-                self.on_answer(pending, result);
+            Incoming::Response { id, result } => match id.as_u64() {
+                Some(id) => {
+                    // An answer to a request that was never made is ignored.
+                    let Some(pending) = self.pending.remove(&id) else { return };
+                    self.unsolicited = 0;
+                    self.on_answer(pending, result);
+                }
+                // HTTP servers answer so to messages that they do not understand: here to the first one.
+                None if result.is_err() && self.probe_until.is_some() => self.initialize(),
+                None => {}
+            },
+            Incoming::Request { id: Value::Null, method, params } | Incoming::Notification { method, params } => {
+                self.on_notification(&method, &params, now);
             }
-            Received::Request { id, method, params } if method == ELICITATION => self.on_elicitation(id, params),
-            Received::Request { id, method, .. } => self.messages.push_back(Message::answer(&id, &method)),
-            Received::Notification { method, params } => self.on_notification(&method, &params, now),
-            // An answer to the first message that cannot be attributed.
-            Received::Error(_) if self.probe_until.is_some() => self.initialize(),
-            Received::Error(_) => {}
+            Incoming::Request { id, method, params } if method == ELICITATION => self.on_elicitation(id, params),
+            Incoming::Request { id, method, .. } => self.messages.push_back(Message::answer(&id, &method)),
         }
     }
 
@@ -440,15 +446,15 @@ impl Session {
         }
     }
 
-    fn on_answer(&mut self, pending: Pending, result: Result<Value, Failure>) {
+    fn on_answer(&mut self, pending: Pending, result: Result<Value, Fault>) {
         match (pending, result) {
             (Pending::Probe, Ok(result)) => self.on_discovered(&result),
-            (Pending::Probe, Err(failure)) if failure.supports(MODERN) => self.begin(Era::Modern),
-            (Pending::Probe, Err(failure)) if LEGACY_ACCEPTED.iter().any(|known| failure.supports(known)) => {
+            (Pending::Probe, Err(fault)) if supports(&fault, MODERN) => self.begin(Era::Modern),
+            (Pending::Probe, Err(fault)) if LEGACY_ACCEPTED.iter().any(|known| supports(&fault, known)) => {
                 self.initialize();
             }
-            (Pending::Probe, Err(failure)) if failure.is_modern() => {
-                self.fail(format!("supports no known revision of MCP: {}", failure.message));
+            (Pending::Probe, Err(fault)) if is_modern(&fault) => {
+                self.fail(format!("supports no known revision of MCP: {}", fault.message));
             }
             // Of a server that was slow, and is being initialized already.
             (Pending::Probe, Err(_)) if self.probe_until.is_none() => {}
@@ -457,15 +463,15 @@ impl Session {
             (Pending::Initialize, _) if self.era.is_some() => {}
             (Pending::Initialize, Ok(result)) => self.on_initialized(&result),
             // It was slow to answer the first message, which has settled the era.
-            (Pending::Initialize, Err(failure)) if failure.code == UNSUPPORTED_VERSION && failure.supports(MODERN) => {
+            (Pending::Initialize, Err(fault)) if fault.code == UNSUPPORTED_VERSION && supports(&fault, MODERN) => {
                 self.begin(Era::Modern);
             }
-            (Pending::Initialize, Err(failure)) => self.fail(format!("refused initialize: {}", failure.message)),
+            (Pending::Initialize, Err(fault)) => self.fail(format!("refused initialize: {}", fault.message)),
             (Pending::List, Ok(result)) => self.on_page(&result),
-            (Pending::List, Err(failure)) if self.phase == Phase::Ready => {
-                self.note(format!("cannot list its tools again: {}", failure.message));
+            (Pending::List, Err(fault)) if self.phase == Phase::Ready => {
+                self.note(format!("cannot list its tools again: {}", fault.message));
             }
-            (Pending::List, Err(failure)) => self.fail(format!("cannot list its tools: {}", failure.message)),
+            (Pending::List, Err(fault)) => self.fail(format!("cannot list its tools: {}", fault.message)),
             (Pending::Catalog(catalog), Ok(result)) => self.on_catalog_page(catalog, &result),
             // Completions of what it does not list.
             (Pending::Catalog(_) | Pending::Listen, _) => {}
@@ -473,9 +479,8 @@ impl Session {
                 self.on_input_required(*sent, &result);
             }
             (Pending::Own { tag, .. }, result) => {
-                let failed = |failure: Failure| {
-                    format!("{} (error {})", text::shortened(&failure.message, MAX_ERROR), failure.code)
-                };
+                let failed =
+                    |fault: Fault| format!("{} (error {})", text::shortened(&fault.message, MAX_ERROR), fault.code);
                 let result = result.map_err(failed);
                 self.events.push_back(Event::Done { tag, result });
             }
@@ -489,14 +494,10 @@ impl Session {
         self.messages.push_back(Message::request(id, method, &params));
     }
 
-    fn notify(&mut self, method: &str, params: Option<Value>) {
-        let params = match self.era {
-            Some(Era::Modern) => {
-                Some(self.with_meta(params.and_then(|params| params.as_object().cloned()).unwrap_or_default()))
-            }
-            _ => params,
-        };
-        self.messages.push_back(Message::notification(method, params.as_ref()));
+    fn notify(&mut self, method: &str, params: Map<String, Value>) {
+        let params = self.with_meta(params);
+        let is_empty = params.as_object().is_some_and(Map::is_empty);
+        self.messages.push_back(Message::notification(method, if is_empty { &Value::Null } else { &params }));
     }
 
     /// The parameters of a request, with the fields that the newer era requires in each.

@@ -27,7 +27,7 @@ impl Session {
         }
         self.revision = Some(revision.to_owned());
         self.note_capabilities(result);
-        self.notify(INITIALIZED, None);
+        self.notify(INITIALIZED, Map::new());
         self.begin(Era::Legacy);
     }
 
