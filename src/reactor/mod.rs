@@ -41,7 +41,7 @@ pub enum Source {
     Client(u64),
     /// A socket of the proxy, by its number; numbers are never reused.
     Proxy(u64),
-    /// A descriptor of a feature, by a number of its own, which is never reused. libcurl needs its number as well.
+    /// A descriptor of a process or transfer of a feature, by the number that it has there, which is never reused.
     #[cfg_attr(not(any(feature = "mcp", feature = "web-fetch")), allow(dead_code))]
     Feature {
         name: &'static str,

@@ -31,11 +31,15 @@ const ERROR_WIDTH: usize = 160;
 
 /// The descriptors of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Port {
+enum Port {
     Input,
     Output,
     Errors,
     Exit,
+}
+
+impl Port {
+    const ALL: [Self; 4] = [Self::Input, Self::Output, Self::Errors, Self::Exit];
 }
 
 /// A process that is being started on a thread, because finding out what the sandbox has to protect may take long.
@@ -64,25 +68,16 @@ pub struct LineProcess {
     fault: Option<String>,
     unwritten: VecDeque<u8>,
     errors: Vec<u8>,
-    /// The feature that it belongs to, in the reactor.
-    feature: &'static str,
-    /// The numbers of its descriptors there.
-    sources: [(u64, Port); 4],
+    /// The feature that it belongs to, and its number there.
+    feature: (&'static str, u64),
     /// Its output has ended: it should end itself before this moment.
     closed_until: Option<Moment>,
     may_have_ended: bool,
 }
 
 impl LineProcess {
-    /// Registers the descriptors with these numbers of a feature.
-    pub fn new(
-        process: ServerProcess,
-        feature: &'static str,
-        numbers: [u64; 4],
-        reactor: &mut Reactor,
-    ) -> Result<Self> {
-        let [output, errors, exit, input] = numbers;
-        let sources = [(output, Port::Output), (errors, Port::Errors), (exit, Port::Exit), (input, Port::Input)];
+    /// Registers the descriptors as `Source::Feature` with the name of a feature and the number of the process.
+    pub fn new(process: ServerProcess, feature: (&'static str, u64), reactor: &mut Reactor) -> Result<Self> {
         let new = Self {
             process,
             lines: Lines::default(),
@@ -91,12 +86,11 @@ impl LineProcess {
             unwritten: VecDeque::new(),
             errors: Vec::new(),
             feature,
-            sources,
             closed_until: None,
             may_have_ended: false,
         };
-        for (number, port) in &new.sources[..3] {
-            reactor.watch(new.source(*number), new.fd(*port), true, false)?;
+        for port in [Port::Output, Port::Errors, Port::Exit] {
+            reactor.watch(new.source(port), new.fd(port), true, false)?;
         }
         Ok(new)
     }
@@ -106,12 +100,9 @@ impl LineProcess {
         self.process.watch.clone()
     }
 
-    fn source(&self, number: u64) -> Source {
-        Source::Feature { name: self.feature, number, fd: None }
-    }
-
-    pub fn sources(&self) -> impl Iterator<Item = (u64, Port)> {
-        self.sources.into_iter()
+    fn source(&self, port: Port) -> Source {
+        let (name, number) = self.feature;
+        Source::Feature { name, number, fd: Some(self.fd(port)) }
     }
 
     fn fd(&self, port: Port) -> RawFd {
@@ -123,22 +114,23 @@ impl LineProcess {
         }
     }
 
-    /// Reads what has arrived, within bounds.
-    pub fn on_ready(&mut self, number: u64, port: Port, now: Moment, reactor: &mut Reactor) -> Result<()> {
+    /// Reads what has arrived at one of its descriptors, within bounds.
+    pub fn on_ready(&mut self, fd: RawFd, now: Moment, reactor: &mut Reactor) -> Result<()> {
+        let Some(port) = Port::ALL.into_iter().find(|port| self.fd(*port) == fd) else { return Ok(()) };
         let mut bytes = Vec::new();
         let is_open = match port {
             Port::Output => read(&mut self.process.output, &mut bytes),
             Port::Errors => read(&mut self.process.errors, &mut bytes),
             Port::Exit => {
                 self.may_have_ended = true;
-                return reactor.rearm(self.source(number));
+                return reactor.rearm(self.source(port));
             }
             Port::Input => return Ok(()),
         };
         if is_open {
-            reactor.rearm(self.source(number))?;
+            reactor.rearm(self.source(port))?;
         } else {
-            reactor.unwatch(self.source(number));
+            reactor.unwatch(self.source(port));
         }
         if port == Port::Errors {
             self.errors.extend_from_slice(&bytes);
@@ -181,7 +173,7 @@ impl LineProcess {
         if self.unwritten.len() > MAX_UNWRITTEN {
             self.fault = Some("does not read its input".into());
         }
-        let source = self.source(self.sources[3].0);
+        let source = self.source(Port::Input);
         while let (Some(input), false) = (&mut self.process.input, self.unwritten.is_empty()) {
             match input.write(self.unwritten.as_slices().0) {
                 Ok(count) => drop(self.unwritten.drain(..count)),
@@ -235,7 +227,7 @@ impl LineProcess {
     /// Ends it, with all its descendants. It is over when [`Ending::is_over`] says so.
     pub fn end(mut self, now: Moment, reactor: &mut Reactor) -> Ending {
         // The kernel closes descriptors at once and gives their numbers to others.
-        self.sources().for_each(|(number, _)| reactor.unwatch(self.source(number)));
+        Port::ALL.into_iter().for_each(|port| reactor.unwatch(self.source(port)));
         drop(self.process.input.take());
         self.process.supervised.end();
         Ending { process: Some(self.process), until: now + END_TIME_LIMIT }

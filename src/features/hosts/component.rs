@@ -15,10 +15,9 @@ impl Component for Hosts {
     fn on_ready(&mut self, ready: &[Ready], core: &mut Core) -> Result<()> {
         let now = core.now();
         for item in ready {
-            let Source::Feature { name: "hosts", number: source, .. } = item.source else { continue };
-            let Some((number, port)) = self.sources.get(&source).copied() else { continue };
+            let Source::Feature { name: "hosts", number, fd: Some(fd) } = item.source else { continue };
             if let Some(State::Running(process, _)) = self.state_of(number) {
-                process.on_ready(source, port, now, core.reactor())?;
+                process.on_ready(fd, now, core.reactor())?;
                 self.is_due = true;
             }
         }

@@ -40,7 +40,7 @@ use crate::domain::stream::StreamEvent;
 use crate::features::Feature;
 use crate::provider::host::HostPrompt;
 use crate::repl::core::Core;
-use crate::tools::line_process::{Ending, LineProcess, Port, Starting};
+use crate::tools::line_process::{Ending, LineProcess, Starting};
 use crate::tools::protected_changes;
 use crate::tools::server_process::ServerProgram;
 use connection::{Answer, Connection, Event, Opened};
@@ -56,9 +56,7 @@ const CANCEL_TIME_LIMIT: Duration = Duration::from_secs(10);
 struct Hosts {
     processes: BTreeMap<u64, Process>,
     sessions: BTreeMap<AgentId, Session>,
-    /// The process of each descriptor that the reactor watches.
-    sources: BTreeMap<u64, (u64, Port)>,
-    /// Of processes and descriptors; never reused.
+    /// Of processes; never reused.
     numbers: u64,
     ending: Vec<Ending>,
     /// What their hosts have done to protected files in a turn, for agents.
@@ -87,11 +85,6 @@ struct Key {
 }
 
 impl Hosts {
-    fn next_number(&mut self) -> u64 {
-        self.numbers += 1;
-        self.numbers
-    }
-
     /// An agent asks its host, or goes on with the turn whose calls are done.
     fn prompt(&mut self, core: &mut Core, agent: AgentId, prompt: HostPrompt) {
         let is_host = |session: &Session| session.host == prompt.host;
@@ -138,9 +131,9 @@ impl Hosts {
         program.promised = Some(sandbox);
         let starting = Starting::begin(program, Arc::new(environment), core.waker())?;
         core.note(id, LineKind::Note, &about);
-        let number = self.next_number();
-        self.processes.insert(number, Process { key, state: State::Starting(starting) });
-        Ok(number)
+        self.numbers += 1;
+        self.processes.insert(self.numbers, Process { key, state: State::Starting(starting) });
+        Ok(self.numbers)
     }
 
     /// Everything that has happened to a process since the last turn.
@@ -174,10 +167,8 @@ impl Hosts {
             Some(Ok(started)) => started,
             Some(Err(why)) => return self.fail_process(core, number, &format!("was not started: {why}")),
         };
-        let numbers = [(); 4].map(|()| self.next_number());
-        match LineProcess::new(started, "hosts", numbers, core.reactor()) {
+        match LineProcess::new(started, ("hosts", number), core.reactor()) {
             Ok(process) => {
-                self.sources.extend(process.sources().map(|(source, port)| (source, (number, port))));
                 let connection = Connection::start(core.now());
                 if let Some(state) = self.state_of(number) {
                     *state = State::Running(Box::new(process), Box::new(connection));
@@ -398,7 +389,6 @@ impl Hosts {
 
     /// Ends a process without waiting for its end.
     fn end(&mut self, core: &mut Core, number: u64) {
-        self.sources.retain(|_, (owner, _)| *owner != number);
         if let Some(Process { state: State::Running(process, _), .. }) = self.processes.remove(&number) {
             let now = core.now();
             self.ending.push(process.end(now, core.reactor()));

@@ -22,10 +22,9 @@ impl Component for Mcp {
         for item in ready {
             let (network, reactor) = core.network_and_reactor();
             match item.source {
-                Source::Feature { name: "mcp", number: source, .. } => {
-                    let Some((number, port)) = self.sources.get(&source).copied() else { continue };
+                Source::Feature { name: "mcp", number, fd: Some(fd) } => {
                     if let Some(Link::Pipe(pipe)) = self.link(number) {
-                        pipe.process.on_ready(source, port, now, reactor)?;
+                        pipe.process.on_ready(fd, now, reactor)?;
                         pipe.read(now);
                     }
                 }

@@ -40,7 +40,7 @@ use crate::proxy::AllowedHosts;
 use crate::repl::core::Core;
 use crate::repl::core::programs::{gets_servers, waits_for_slot};
 use crate::tools::Environment;
-use crate::tools::line_process::{Ending, LineProcess, Port, Starting};
+use crate::tools::line_process::{Ending, LineProcess, Starting};
 use asking::Asking;
 use http::Http;
 use link::{Link, Pipe};
@@ -55,9 +55,7 @@ struct Mcp {
     servers: BTreeMap<u64, Server>,
     /// Servers that a client has declared for an agent and its descendants, while it is connected.
     of_clients: BTreeMap<ClientId, (AgentId, Vec<McpServer>)>,
-    /// The server of each descriptor that the reactor watches.
-    sources: BTreeMap<u64, (u64, Port)>,
-    /// Of servers, descriptors and calls; never reused.
+    /// Of servers, transfers and calls; never reused.
     numbers: u64,
     /// Agents whose request waits for servers.
     held: BTreeSet<AgentId>,
@@ -223,13 +221,11 @@ impl Mcp {
                 return self.fail(core, number, &format!("was not started: {why}"));
             }
         };
-        let numbers = [(); 4].map(|()| self.next_number());
         let Some(server) = self.servers.get_mut(&number) else { return };
         let era = self.eras.get(&server.declaration.transport.about()).copied();
         let session = Session::start(server.declaration.clone(), era, true, core.now());
-        match LineProcess::new(started, "mcp", numbers, core.reactor()) {
+        match LineProcess::new(started, ("mcp", number), core.reactor()) {
             Ok(process) => {
-                self.sources.extend(process.sources().map(|(source, port)| (source, (number, port))));
                 server.state = State::Running(Link::Pipe(Box::new(Pipe { process, session })));
                 self.write(core, number);
             }
@@ -359,7 +355,6 @@ impl Mcp {
     fn stop(&mut self, core: &mut Core, number: u64) {
         let Some(server) = self.servers.get_mut(&number) else { return };
         if let State::Running(link) = std::mem::replace(&mut server.state, State::Stopped) {
-            self.sources.retain(|_, (owner, _)| *owner != number);
             self.ending.extend(link.end(core));
         }
     }
