@@ -43,7 +43,6 @@ pub fn no_name() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
 
     use super::*;
 
@@ -55,7 +54,7 @@ mod tests {
             ("-p -r", AgentChoice::Unnamed),
             ("-r bob -p x", AgentChoice::Named("bob".into())),
         ] {
-            let arguments = Arguments::try_parse_from(std::iter::once("polylogue").chain(line.split(' ')));
+            let arguments = Arguments::read(std::iter::once("polylogue").chain(line.split(' ')));
             assert_eq!(AgentChoice::of(&arguments.expect("valid arguments")), choice, "{line}");
         }
     }

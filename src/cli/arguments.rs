@@ -1,10 +1,12 @@
 //! The command line as clap reads it: options, subcommands and their help texts. The value names decide what shells
 //! complete (see `completions`).
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
 use super::chat_command::ChatCommand;
@@ -175,7 +177,8 @@ pub struct Arguments {
     /// The chat begins with the panel that sets up a model.
     #[arg(skip)]
     pub sets_up: bool,
-    #[command(subcommand)]
+    /// Added by [`command`].
+    #[arg(skip)]
     pub command: Option<Command>,
 }
 
@@ -580,7 +583,37 @@ pub const ALLOW_EVERYTHING: &str = "--dangerously-allow-everything";
 /// The warning about it.
 pub const EVERYTHING_ALLOWED: &str = "everything is allowed: no sandbox and no questions, also for protected files";
 
+/// The whole command line: the options and the subcommands.
+pub fn command() -> clap::Command {
+    Command::augment_subcommands(Arguments::command())
+}
+
 impl Arguments {
+    /// Reads the words of a command line, of which the first is the name of the program.
+    ///
+    /// # Errors
+    /// The words are no command line of this program, or ask for help or the version.
+    pub fn read<W: Into<OsString>>(words: impl IntoIterator<Item = W>) -> Result<Self, clap::Error> {
+        let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+        let names_subcommand = |word: &OsString| word.to_str().is_some_and(Command::has_subcommand);
+        // To have the subcommands take part takes longer than the rest of a short run.
+        if !words.iter().skip(1).any(names_subcommand) {
+            let read = Self::command()
+                .try_get_matches_from(&words)
+                .and_then(|mut given| Self::from_arg_matches_mut(&mut given));
+            match read {
+                Err(error) if error.kind() != ErrorKind::DisplayVersion => {}
+                read => return read,
+            }
+        }
+        let mut given = command().try_get_matches_from(words)?;
+        let mut arguments = Self::from_arg_matches_mut(&mut given)?;
+        if given.subcommand_name().is_some() {
+            arguments.command = Some(Command::from_arg_matches_mut(&mut given)?);
+        }
+        Ok(arguments)
+    }
+
     /// The first given option that changes what agents may do.
     pub fn permission_option(&self) -> Option<&'static str> {
         let options = [

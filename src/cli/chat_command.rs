@@ -88,6 +88,6 @@ impl Subcommand for ChatCommand {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        find(name).is_some()
+        shell_commands().any(|(spec, shell)| spec.shell_name() == name || shell.former_name == Some(name))
     }
 }

@@ -1,11 +1,11 @@
 //! Shell completion by clap_complete: the script of a shell runs polylogue with [`VARIABLE`] set, and the candidates come
 //! from the table of the command line. What an argument completes to is decided by its value name.
 
-use clap::{Arg, Command, CommandFactory as _};
+use clap::{Arg, Command};
 use clap_complete::env::Shells;
 use clap_complete::{ArgValueCandidates, CompleteEnv, CompletionCandidate, Shell};
 
-use super::arguments::Arguments;
+use super::arguments::{self, Arguments};
 use super::config::{self, ProcessEnvironment};
 use super::{data_directory, topics};
 use crate::base::error::{Error, Result};
@@ -38,7 +38,7 @@ pub fn script(shell: Shell) -> Result<String> {
 }
 
 fn command() -> Command {
-    with_candidates(Arguments::command())
+    with_candidates(arguments::command())
 }
 
 fn with_candidates(command: Command) -> Command {

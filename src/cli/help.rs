@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command, CommandFactory as _};
 
-use super::arguments::Arguments;
+use super::arguments::{self, Arguments};
 use super::topics::topics;
 use crate::base::text;
 use crate::features::FEATURES;
@@ -77,7 +77,7 @@ fn options_for(subcommand: &str) -> &'static [&'static str] {
 
 /// The command line for its help texts. It is not built to parse, which it would slow down.
 pub fn command() -> Command {
-    let mut command = Arguments::command();
+    let mut command = arguments::command();
     command.build();
     let commands = commands_with_texts(&command);
     let global: Vec<String> =
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn every_option_and_subcommand_is_in_one_group() {
-        let mut command = Arguments::command();
+        let mut command = arguments::command();
         command.build();
         for arg in command.get_arguments().filter(|arg| !arg.is_positional()) {
             let is_in = |ids: &[&str]| ids.contains(&arg.get_id().as_str());

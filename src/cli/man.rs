@@ -3,11 +3,11 @@
 
 use std::io::{self, Write as _};
 
-use clap::{Command, CommandFactory as _};
+use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use super::arguments::Arguments;
+use super::arguments;
 use super::topics::topics;
 
 /// The page in roff (man(7)).
@@ -22,14 +22,14 @@ pub fn page() -> String {
 }
 
 fn write_page(page: &mut Vec<u8>) -> io::Result<()> {
-    let man = Man::new(Arguments::command());
+    let man = Man::new(arguments::command());
     man.render_title(page)?;
     man.render_name_section(page)?;
     man.render_synopsis_section(page)?;
     man.render_description_section(page)?;
     man.render_options_section(page)?;
     Roff::new().control("SH", ["SUBCOMMANDS"]).to_writer(page)?;
-    write_subcommands(page, "polylogue", &Arguments::command())?;
+    write_subcommands(page, "polylogue", &arguments::command())?;
     topics().try_for_each(|topic| topic_section(topic.about, &topic.text()).to_writer(page))
 }
 

@@ -40,7 +40,6 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory as _, Parser as _};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::process as own_process;
@@ -65,7 +64,7 @@ pub fn main() -> ExitCode {
     }
     own_process::harden();
     completions::answer_shell();
-    match Arguments::try_parse_from(with_numbers_joined(std::env::args_os())) {
+    match Arguments::read(with_numbers_joined(std::env::args_os())) {
         Ok(arguments) => match run(&arguments) {
             Ok(code) => ExitCode::from(code),
             Err(error) => {
@@ -228,7 +227,7 @@ fn check_misspelt(arguments: &Arguments) -> Result<()> {
     if arguments.print || std::env::args_os().any(|argument| argument == "--") {
         return Ok(());
     }
-    let command = Arguments::command();
+    let command = arguments::command();
     let mut names = command.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
     match names.find(|name| strsim::damerau_levenshtein(name, word) == 1) {
         Some(nearest) => Err(Error::usage(format!(

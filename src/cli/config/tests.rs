@@ -12,7 +12,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use clap::Parser as _;
 use tempfile::TempDir;
 
 use super::settings::{Files, Kind, SETTINGS, Setting};
@@ -91,7 +90,7 @@ impl Scene {
     }
 
     fn load(&self) -> Loaded {
-        load(&Arguments::parse_from(&self.arguments), &self.env())
+        load(&Arguments::read(&self.arguments).unwrap(), &self.env())
     }
 
     fn config(&self) -> Config {

@@ -87,7 +87,6 @@ fn no_task() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
 
     use super::*;
     use crate::cli::arguments::{Arguments, Command, MultiAgentCommand};
@@ -97,7 +96,7 @@ mod tests {
     fn plan(line: &str) -> Result<Plan> {
         let definitions = Definitions::built_in();
         let line = ["polylogue", "multi-agent"].into_iter().chain(line.split(' '));
-        let arguments = Arguments::try_parse_from(line).map_err(|error| Error::usage(error.to_string()));
+        let arguments = Arguments::read(line).map_err(|error| Error::usage(error.to_string()));
         match arguments?.command {
             Some(Command::MultiAgent(MultiAgentCommand::Run(run))) => {
                 Plan::of_members(&run, &definitions, &TeamSettings::default())

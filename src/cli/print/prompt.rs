@@ -100,10 +100,9 @@ pub fn retry_ms(deadline: Option<Instant>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser as _;
 
     fn arguments(line: &str) -> Arguments {
-        Arguments::try_parse_from(std::iter::once("polylogue").chain(line.split(' '))).expect("valid arguments")
+        Arguments::read(std::iter::once("polylogue").chain(line.split(' '))).expect("valid arguments")
     }
 
     #[test]

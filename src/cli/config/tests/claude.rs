@@ -79,7 +79,7 @@ fn relative_paths_of_the_settings_hold_below_the_directory_of_the_project_too() 
     scene.trust();
     let mut env = scene.env();
     env.directory = scene.home.path().join("work/deep");
-    let config = load(&Arguments::parse_from(["polylogue"]), &env).into_config().unwrap();
+    let config = load(&Arguments::read(["polylogue"]).unwrap(), &env).into_config().unwrap();
     let root = scene.home.path().canonicalize().unwrap().join("work");
     let expected: Rule = format!("read({}/.env)", root.display()).parse().unwrap();
     assert!(config.rules.deny.contains(&expected), "{:?}", config.rules.deny);
