@@ -14,7 +14,7 @@ FEATURES ?=
 MINIMAL = --no-default-features --features tls-rustls
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint minimal fmt doc bench counts soak fuzz guided faults nightly recordings install dist demo clean release
+.PHONY: help run test check lint minimal fmt doc bench counts layout soak fuzz guided faults nightly recordings install dist demo clean release
 
 help: ## list the targets
 	@echo "make TARGET, with ARGS=\"...\" for what is passed on:"
@@ -81,6 +81,10 @@ guided: release ## look for inputs that reach new code (needs a C++ compiler): F
 
 counts: release ## print what a start costs in system calls and page faults, and compare it with the last table
 	POLYLOGUE_TEST_PROGRAM="$(abspath $(PROGRAM))" $(TEST) $(FEATURES) --test all -- --nocapture counts::
+
+layout: ## find out which functions a start runs, for the linker (needs valgrind): writes .cargo/start.ld
+	$(CARGO) rustc --release --bin polylogue $(FEATURES) -- -C strip=none
+	.cargo/layout $(PROGRAM) .cargo/start.ld
 
 faults: ## make everything fail that can fail, at every place (several minutes)
 	POLYLOGUE_TEST_FULL=1 $(TEST) $(FEATURES) --test all -- faults:: $(ARGS)
