@@ -596,7 +596,7 @@ impl Arguments {
     pub fn read<W: Into<OsString>>(words: impl IntoIterator<Item = W>) -> Result<Self, clap::Error> {
         let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
         let names_subcommand = |word: &OsString| word.to_str().is_some_and(Command::has_subcommand);
-        // To have the subcommands take part takes longer than the rest of a short run.
+        // Each subcommand gets a copy of each option, which takes longer than the rest of a short run.
         if !words.iter().skip(1).any(names_subcommand) {
             let read = Self::command()
                 .try_get_matches_from(&words)

@@ -46,7 +46,7 @@ pub enum Source {
     Feature {
         name: &'static str,
         number: u64,
-        fd: Option<RawFd>,
+        fd: RawFd,
     },
 }
 

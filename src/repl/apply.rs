@@ -143,14 +143,13 @@ impl Repl {
     /// Kills agents, and says so where this was asked for, if that is not the agent where a kill is noted.
     fn kill(&mut self, asked_at: AgentId, top: AgentId, reach: Reach) -> Result<()> {
         let core = &mut self.core;
-        let adopter = if reach == Reach::Descendants { Some(top) } else { core.roster().parent(top) };
         let worktree = core.agent(top).and_then(|agent| agent.inputs.environment.worktree.clone());
-        let note = core.kill(top, reach)?;
+        let (noted_at, note) = core.kill(top, reach)?;
         if let Some(root) = worktree.filter(|_| core.agent(top).is_none() && core.agent(asked_at).is_some()) {
             // What becomes of it is said where this was asked for.
             self.jobs.release_worktree(root, asked_at);
         }
-        if Some(asked_at) != adopter {
+        if asked_at != noted_at {
             core.note(asked_at, LineKind::Mark, &note);
         }
         let left = being_killed(core);

@@ -370,7 +370,7 @@ impl SourceName {
             Source::Listener => ("listener", None, None, None),
             Source::Client(number) => ("client", None, Some(number), None),
             Source::Proxy(number) => ("proxy", None, Some(number), None),
-            Source::Feature { name, number, fd } => (name, None, Some(number), fd),
+            Source::Feature { name, number, fd } => (name, None, Some(number), Some(fd)),
         };
         Self { source, agent, number, fd }
     }

@@ -102,7 +102,7 @@ impl LineProcess {
 
     fn source(&self, port: Port) -> Source {
         let (name, number) = self.feature;
-        Source::Feature { name, number, fd: Some(self.fd(port)) }
+        Source::Feature { name, number, fd: self.fd(port) }
     }
 
     fn fd(&self, port: Port) -> RawFd {

@@ -15,7 +15,7 @@ impl Component for Hosts {
     fn on_ready(&mut self, ready: &[Ready], core: &mut Core) -> Result<()> {
         let now = core.now();
         for item in ready {
-            let Source::Feature { name: "hosts", number, fd: Some(fd) } = item.source else { continue };
+            let Source::Feature { name: "hosts", number, fd } = item.source else { continue };
             if let Some(State::Running(process, _)) = self.state_of(number) {
                 process.on_ready(fd, now, core.reactor())?;
                 self.is_due = true;

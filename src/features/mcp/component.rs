@@ -22,13 +22,13 @@ impl Component for Mcp {
         for item in ready {
             let (network, reactor) = core.network_and_reactor();
             match item.source {
-                Source::Feature { name: "mcp", number, fd: Some(fd) } => {
+                Source::Feature { name: "mcp", number, fd } => {
                     if let Some(Link::Pipe(pipe)) = self.link(number) {
                         pipe.process.on_ready(fd, now, reactor)?;
                         pipe.read(now);
                     }
                 }
-                Source::Feature { name: "transfer", number, fd: Some(fd) } => {
+                Source::Feature { name: "transfer", number, fd } => {
                     let links = self.servers.values_mut().filter_map(|server| match &mut server.state {
                         State::Running(Link::Http(http)) if http.owns(number) => Some(http),
                         _ => None,

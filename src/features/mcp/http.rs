@@ -217,7 +217,7 @@ impl Http {
         if let Some(transfer) = self.transfers.iter_mut().find(|transfer| transfer.number == number) {
             transfer.connection.on_socket(fd, readiness, network, now);
             transfer.register(reactor)?;
-            reactor.rearm(Source::Feature { name: "transfer", number, fd: Some(fd) })?;
+            reactor.rearm(Source::Feature { name: "transfer", number, fd })?;
         }
         Ok(())
     }
@@ -324,10 +324,7 @@ impl Transfer {
     /// The requests of libcurl have to be carried out at once.
     fn register(&mut self, reactor: &mut Reactor) -> Result<()> {
         let number = self.number;
-        reactor.apply(
-            |fd| Source::Feature { name: "transfer", number, fd: Some(fd) },
-            &self.connection.take_socket_requests(),
-        )
+        reactor.apply(|fd| Source::Feature { name: "transfer", number, fd }, &self.connection.take_socket_requests())
     }
 
     fn close(mut self, reactor: &mut Reactor, now: Moment) {

@@ -99,7 +99,7 @@ impl WebFetches {
         let Some(Step::Download(download)) = self.fetches.get_mut(&number).map(|fetch| &mut fetch.step) else { return };
         let requests = download.take_socket_requests();
         // A socket that cannot be watched is a transfer that ends at its time limit.
-        let _ = core.reactor().apply(|fd| Source::Feature { name: "download", number, fd: Some(fd) }, &requests);
+        let _ = core.reactor().apply(|fd| Source::Feature { name: "download", number, fd }, &requests);
     }
 
     fn end(&mut self, core: &mut Core, number: u64) -> Option<Fetching> {
@@ -260,7 +260,7 @@ fn start(core: &Core, url: &WebUrl, route: &Route, until: Moment) -> std::result
 impl Component for WebFetches {
     fn on_ready(&mut self, ready: &[Ready], core: &mut Core) -> Result<()> {
         for item in ready {
-            let Source::Feature { name: "download", number, fd: Some(fd) } = item.source else { continue };
+            let Source::Feature { name: "download", number, fd } = item.source else { continue };
             if let Some(Step::Download(download)) = self.fetches.get_mut(&number).map(|fetch| &mut fetch.step) {
                 download.on_socket(fd, item.readiness, core.now());
             }

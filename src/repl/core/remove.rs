@@ -1,6 +1,7 @@
 //! Ends agents. A kill is final: a transaction marks them in the store, then their work is stopped and they are removed from
 //! memory.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::agent::{Agent, Role, State};
@@ -41,50 +42,37 @@ pub(in crate::repl) enum Reach {
 #[derive(Debug)]
 pub(super) struct LongKill {
     kill: BegunKill,
-    /// Still to be killed, the deepest last.
-    left: Vec<AgentId>,
+    /// Still to be killed, children before their parents.
+    left: VecDeque<AgentId>,
     killed: usize,
     /// The store has refused it: not tried again before.
     retry_at: Option<Moment>,
 }
 
 impl LongKill {
-    /// Of all that is below the agent now.
-    fn begin(roster: &Roster, kill: BegunKill) -> Self {
-        let mut left = victims_of(roster, kill);
-        left.reverse();
-        Self { kill, left, killed: 0, retry_at: None }
-    }
-
-    /// Gets what is left of the agents: their children, their drafts, what is said of the kill.
-    fn adopter(&self, roster: &Roster) -> Option<AgentId> {
-        let kept = Some(self.kill.agent).filter(|id| self.kill.keeps_agent && roster.get(*id).is_some());
-        kept.or_else(|| roster.parent(self.kill.agent)).or_else(|| roster.nth(0))
+    fn of(kill: BegunKill, victims: Vec<AgentId>) -> Self {
+        Self { kill, left: victims.into(), killed: 0, retry_at: None }
     }
 }
 
 impl Core {
     /// Kills an agent, its descendants, or both. The kill of very many is recorded at once and carried out over several
     /// turns, or by the next start; [`being_killed`] has those that are left until then. Agents that are made meanwhile are not
-    /// killed. Returns the note that is shown at the agent that adopts what is left.
-    pub(in crate::repl) fn kill(&mut self, id: AgentId, reach: Reach) -> Result<String> {
+    /// killed. Returns the agent that adopts what is left, and the note that is shown there.
+    pub(in crate::repl) fn kill(&mut self, id: AgentId, reach: Reach) -> Result<(AgentId, String)> {
         let label = self.roster.get(id).ok_or_else(agent_gone)?.identity.label();
-        let adopter = match reach {
-            Reach::Descendants => id,
-            _ => {
-                let root = || Error::usage(format!("{label} is the root and cannot be killed"));
-                self.roster.parent(id).ok_or_else(root)?
-            }
-        };
         let earlier = self.kills.iter().position(|long| long.kill.agent == id);
         if reach == Reach::Agent && earlier.is_some() {
             return Err(Error::usage(format!("{label} and its descendants are being killed")));
         }
-        let kill = BegunKill { agent: id, keeps_agent: reach == Reach::Descendants, newest: i64::MAX };
+        let keeps_agent = reach == Reach::Descendants && earlier.is_none_or(|at| self.kills[at].kill.keeps_agent);
+        let mut kill = BegunKill { agent: id, keeps_agent, newest: i64::MAX };
+        let root = || Error::usage(format!("{label} is the root and cannot be killed"));
+        let adopter = adopter_of(&self.roster, kill).ok_or_else(root)?;
         let victims = if reach == Reach::Agent { vec![id] } else { victims_of(&self.roster, kill) };
-        let descendants = victims.len() - usize::from(!kill.keeps_agent);
+        let descendants = victims.len() - usize::from(!keeps_agent);
         let counted = text::counted(descendants, "descendant", "descendants");
-        let named = match (kill.keeps_agent, descendants) {
+        let named = match (keeps_agent, descendants) {
             (true, _) => counted,
             (false, 0) => label,
             (false, _) => format!("{label} and {counted}"),
@@ -93,20 +81,19 @@ impl Core {
             kill_now(self, &victims, adopter)?;
             format!("{named} killed")
         } else {
-            let keeps_agent = kill.keeps_agent && earlier.is_none_or(|at| self.kills[at].kill.keeps_agent);
-            let newest = victims.iter().filter_map(|id| self.roster.get(*id)).map(|agent| agent.identity.ordinal).max();
-            let kill = BegunKill { agent: id, keeps_agent, newest: newest.unwrap_or_default() };
+            let ordinals = victims.iter().filter_map(|id| Some(self.roster.get(*id)?.identity.ordinal));
+            kill.newest = ordinals.max().unwrap_or_default();
             self.store.begin_kill(kill)?;
             earlier.map(|at| self.kills.remove(at));
             // One that is to be archived when it is idle would escape.
             for id in &victims {
                 self.archiving.remove(id);
             }
-            self.kills.push_back(LongKill::begin(&self.roster, kill));
+            self.kills.push_back(LongKill::of(kill, victims));
             format!("killing {named} …")
         };
         self.note(adopter, LineKind::Mark, &note);
-        Ok(note)
+        Ok((adopter, note))
     }
 
     /// Removes an idle agent from memory; it stays in the store. `uses` are reasons of the components why it cannot be
@@ -178,6 +165,13 @@ fn victims_of(roster: &Roster, kill: BegunKill) -> Vec<AgentId> {
     victims
 }
 
+/// Gets what is left of the agents: their children, their drafts, what is said of the kill. `None` for the root, and if the
+/// agent is gone.
+fn adopter_of(roster: &Roster, kill: BegunKill) -> Option<AgentId> {
+    let kept = Some(kill.agent).filter(|id| kill.keeps_agent && roster.get(*id).is_some());
+    kept.or_else(|| roster.parent(kill.agent))
+}
+
 /// Agents whose kill is recorded.
 pub(in crate::repl) fn being_killed(core: &Core) -> Vec<AgentId> {
     core.kills.iter().flat_map(|long| long.left.iter().copied()).collect()
@@ -210,28 +204,28 @@ pub(super) fn restore_kills(core: &mut Core) -> Result<()> {
         return Ok(());
     }
     let begun = core.store.begun_kills()?;
-    core.kills.extend(begun.into_iter().map(|kill| LongKill::begin(&core.roster, kill)));
+    core.kills.extend(begun.into_iter().map(|kill| LongKill::of(kill, victims_of(&core.roster, kill))));
     Ok(())
 }
 
 /// Goes on with the oldest kill of many agents, by a bounded number of them.
 pub(in crate::repl) fn continue_kills(core: &mut Core) {
-    let Some(mut long) = core.kills.pop_front_if(|long| long.retry_at.is_none_or(|at| at <= core.clock.now())) else {
+    if !is_killing(core) {
         return;
-    };
-    let Some(adopter) = long.adopter(&core.roster) else { return };
-    let mut victims = long.left.split_off(long.left.len().saturating_sub(KILLS_PER_TURN));
-    victims.reverse();
-    victims.retain(|id| core.roster.get(*id).is_some());
-    let is_last = long.left.is_empty();
+    }
+    let Some(mut long) = core.kills.pop_front() else { return };
+    let Some(adopter) = adopter_of(&core.roster, long.kill).or_else(|| core.roster.nth(0)) else { return };
+    let count = KILLS_PER_TURN.min(long.left.len());
+    let is_last = count == long.left.len();
+    let next = long.left.iter().take(count).copied();
+    let victims: Vec<AgentId> = next.filter(|id| core.roster.get(*id).is_some()).collect();
     let killed = kill_now(core, &victims, adopter);
     if let Err(error) = killed.and_then(|()| if is_last { core.store.end_kill(long.kill.agent) } else { Ok(()) }) {
         core.note(adopter, LineKind::Error, &format!("cannot kill the rest, which is tried again: {error}"));
         long.retry_at = Some(core.now() + RETRY);
-        victims.reverse();
-        long.left.extend(victims);
         return core.kills.push_front(long);
     }
+    long.left.drain(..count);
     long.retry_at = None;
     long.killed += victims.len();
     if !is_last {
