@@ -1,6 +1,7 @@
 //! Other processes that change something while the sandbox is built.
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use polylogue::config::SandboxSettings;
 use serde_json::json;
@@ -54,6 +55,35 @@ fn environment(place: &Place) -> Environment {
         sandbox: Policy::new(SandboxSettings::default()),
         ..Environment::at(place.path("home/work"))
     }
+}
+
+#[test]
+fn a_repository_that_is_removed_meanwhile_stops_no_command() {
+    let place = Place::new(None);
+    if !levels(&place).iter().any(|level| level.has_namespaces()) {
+        return eprintln!("there are no namespaces here: nothing is mounted");
+    }
+    let env = environment(&place);
+    let is_over = AtomicBool::new(false);
+    let churn = || {
+        let tops: Vec<_> = (0..8).map(|n| place.path("home/work").join(format!("clone-{n}"))).collect();
+        while !is_over.load(Ordering::Relaxed) {
+            for top in &tops {
+                let git = top.join("below/.git");
+                // What a command that starts protects may be kept for a moment.
+                let made = fs::create_dir_all(git.join("hooks"));
+                made.and_then(|()| fs::write(git.join("HEAD"), "ref: refs/heads/main\n")).unwrap_or_default();
+            }
+            tops.iter().for_each(|top| fs::remove_dir_all(top).unwrap_or_default());
+        }
+    };
+    let contents: Vec<String> = std::thread::scope(|scope| {
+        scope.spawn(churn);
+        let contents = (0..20).map(|_| run(&env, "echo started", || {})).collect();
+        is_over.store(true, Ordering::Relaxed);
+        contents
+    });
+    assert!(contents.iter().all(|content| content.contains("started\n")), "{contents:?}");
 }
 
 #[test]

@@ -416,7 +416,11 @@ fn keep_place(path: &Path, target: Option<&Path>) -> Result<(), String> {
     if text.as_deref() != target.map(|target| target.as_os_str().as_bytes()) {
         return Err(CHANGED.into());
     }
-    move_mount(&tree, "", &parent, name, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(|error| error.to_string())
+    match move_mount(&tree, "", &parent, name, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH) {
+        // Removed in between.
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// An empty directory that is not written to later.
