@@ -22,7 +22,10 @@ impl InstructionFile {
 }
 
 /// Instructions of a project for agents. In each directory the first that exists counts.
-pub const FILES: [&str; 2] = ["AGENTS.md", IMPORTER];
+pub const FILES: [&str; 3] = ["AGENTS.override.md", AGENTS_FILE, IMPORTER];
+
+/// The file that is written where a directory has none.
+pub const AGENTS_FILE: &str = "AGENTS.md";
 
 /// The one that knows imports.
 pub const IMPORTER: &str = "CLAUDE.md";

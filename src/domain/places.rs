@@ -245,6 +245,7 @@ pub const PROTECTED: &[ProtectedName] = &[
     directory(".devcontainer", "programs that editors run for a container"),
     directory(".husky", "hooks of git"),
     file("AGENTS.md", "instructions of agents"),
+    file("AGENTS.override.md", "instructions of agents"),
     file("CLAUDE.md", "instructions of agents"),
     file("GEMINI.md", "instructions of agents"),
     file(".mcp.json", "programs that agents start"),

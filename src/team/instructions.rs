@@ -1,4 +1,4 @@
-//! Builds the system prompt of an environment: tools, directory, and the project's `AGENTS.md` or `CLAUDE.md` files.
+//! Builds the system prompt of an environment: tools, directory, and the instruction files of the project.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,7 +7,9 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::base::file::open_regular;
 use crate::base::project::ProjectDirectories;
-use crate::domain::instructions::{FILES, IMPORTER, InstructionFile, MAX_BYTES, MAX_DEPTH, MAX_FILES, imports};
+use crate::domain::instructions::{
+    AGENTS_FILE, FILES, IMPORTER, InstructionFile, MAX_BYTES, MAX_DEPTH, MAX_FILES, imports,
+};
 use crate::domain::tool::Reach;
 use crate::tools::{ToolSpec, skill};
 
@@ -49,7 +51,7 @@ fn add_imports(root: &Path, importer: usize, depth: usize, files: &mut Vec<Instr
 
 /// The file with the instructions of this directory, which may not exist.
 pub fn instruction_file(directory: &Path) -> PathBuf {
-    found_file(directory).unwrap_or_else(|| directory.join(FILES[0]))
+    found_file(directory).unwrap_or_else(|| directory.join(AGENTS_FILE))
 }
 
 fn found_file(directory: &Path) -> Option<PathBuf> {
@@ -171,11 +173,11 @@ mod tests {
     #[test]
     fn only_the_trusted_contents_of_a_file_are_used() {
         let top = tempfile::tempdir().unwrap();
-        fs::write(top.path().join(FILES[0]), "as trusted").unwrap();
+        fs::write(top.path().join(AGENTS_FILE), "as trusted").unwrap();
         let files = instruction_files(&ProjectDirectories::of(top.path()));
         let trusted = files.iter().filter_map(InstructionFile::digest).collect();
         assert!(write(&[], Where::Here(top.path()), None, &files, &trusted).0.ends_with("as trusted"));
-        fs::write(top.path().join(FILES[0]), "as changed").unwrap();
+        fs::write(top.path().join(AGENTS_FILE), "as changed").unwrap();
         let (text, sources) = write(
             &[],
             Where::Here(top.path()),
@@ -193,7 +195,7 @@ mod tests {
         fs::create_dir_all(&below).unwrap();
         fs::create_dir(top.path().join("project/.git")).unwrap();
         for (directory, text) in [("", "above"), ("project", "root"), ("project/a/b", "near")] {
-            fs::write(top.path().join(directory).join(FILES[0]), text).unwrap();
+            fs::write(top.path().join(directory).join(AGENTS_FILE), text).unwrap();
         }
         let (text, sources) = written(&all().collect::<Vec<_>>(), &below, None);
         assert!(text.find("root").unwrap() < text.find("near").unwrap() && !text.contains("above"), "{text}");
@@ -219,6 +221,10 @@ mod tests {
         assert!(sources[1].contains("CLAUDE.md"), "{sources:?}");
         let names = [top.path(), &below].map(|directory| instruction_file(directory).file_name().unwrap().to_owned());
         assert_eq!(names, ["AGENTS.md", "CLAUDE.md"]);
+        fs::write(top.path().join("AGENTS.override.md"), "my own").unwrap();
+        let (text, _) = written(&[], &below, None);
+        assert!(text.contains("my own") && text.ends_with("below") && !text.contains("at the root"), "{text}");
+        fs::remove_file(top.path().join("AGENTS.override.md")).unwrap();
         // A link that is not read does not make the other file count.
         fs::remove_file(top.path().join("AGENTS.md")).unwrap();
         symlink("CLAUDE.md", top.path().join("AGENTS.md")).unwrap();
@@ -272,8 +278,8 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         fs::create_dir_all(top.path().join(".git")).unwrap();
         fs::create_dir(top.path().join("d")).unwrap();
-        fs::write(top.path().join(FILES[0]), [&b"\xff"[..], &vec![b'x'; MAX_BYTES - 10]].concat()).unwrap();
-        fs::write(top.path().join("d").join(FILES[0]), "0123456789").unwrap();
+        fs::write(top.path().join(AGENTS_FILE), [&b"\xff"[..], &vec![b'x'; MAX_BYTES - 10]].concat()).unwrap();
+        fs::write(top.path().join("d").join(AGENTS_FILE), "0123456789").unwrap();
         let (text, sources) = written(&[], &top.path().join("d"), Some("Mine."));
         assert!(text.starts_with("Mine.") && text.contains("\u{fffd}xxx"), "{}", &text[..200]);
         assert!(text.ends_with("012345678\n[truncated: the instructions exceed 32768 bytes]"));
@@ -284,11 +290,11 @@ mod tests {
     fn links_and_pipes_are_not_read() {
         let top = tempfile::tempdir().unwrap();
         fs::write(top.path().join("secret"), "secret text").unwrap();
-        symlink("secret", top.path().join(FILES[0])).unwrap();
+        symlink("secret", top.path().join(AGENTS_FILE)).unwrap();
         let (text, sources) = written(&[], top.path(), None);
         assert!(!text.contains("secret text") && sources[0].ends_with("skipped: not a regular file"));
-        fs::remove_file(top.path().join(FILES[0])).unwrap();
-        assert!(std::process::Command::new("mkfifo").arg(top.path().join(FILES[0])).status().unwrap().success());
+        fs::remove_file(top.path().join(AGENTS_FILE)).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(top.path().join(AGENTS_FILE)).status().unwrap().success());
         assert_eq!(written(&[], top.path(), None).1.len(), 1);
     }
 
