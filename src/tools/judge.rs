@@ -181,7 +181,12 @@ impl Judge<'_> {
             Judged::RemoteCommand => remote_command(prepared, &decide),
             Judged::Network => network(prepared, &decide),
             Judged::Fork => self.model_of_fork(prepared).map_or(Verdict::Free, |model| {
-                let is_other_provider = model.split('/').next() != self.endpoint.full_name().split('/').next();
+                let full_name = self.endpoint.full_name();
+                // All hosts have the provider `acp`, but each sends the conversation to another company.
+                let is_other_provider = match self.endpoint.is_host() {
+                    true => model != full_name,
+                    false => model.split('/').next() != full_name.split('/').next(),
+                };
                 decide(&Request::Fork { model, is_other_provider })
             }),
         }
@@ -420,6 +425,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::domain::endpoint::HOSTS;
     use crate::policy::paths::DenyList;
     #[cfg(feature = "shell-grammar")]
     use crate::sandbox::Level;
@@ -427,6 +433,29 @@ mod tests {
     fn is_free(environment: &Environment, path: &str, extent: Extent) -> bool {
         Places { environment, allowed: &AllowedDirectories::default() }.place(&Read { path: path.into(), extent }).1
             == PathVerdict::Free
+    }
+
+    #[test]
+    fn a_fork_from_one_host_to_another_asks() {
+        let environment = Environment::at("/".into());
+        let (rules, allowed) = (AgentRules::default(), AllowedDirectories::default());
+        let endpoint =
+            Endpoint { provider: HOSTS.into(), kind: HOSTS.into(), model: "claude".into(), ..Endpoint::echo() };
+        let judge = Judge {
+            environment: &environment,
+            policy: Policy::Auto,
+            rules: &rules,
+            session_rules: &[],
+            allowed: &allowed,
+            endpoint: &endpoint,
+        };
+        let verdict = |model: &str| {
+            let arguments = serde_json::json!({"prompt": "x", "model": model}).to_string();
+            let (spec, prepared) = environment.prepare("fork", &arguments).unwrap();
+            judge.judge(spec, &prepared).verdict
+        };
+        assert_eq!(verdict("acp/claude"), Verdict::Free);
+        assert!(matches!(verdict("acp/codex"), Verdict::Ask(_)));
     }
 
     #[test]
