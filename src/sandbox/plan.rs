@@ -64,6 +64,9 @@ pub struct Plan {
     pub has_input: bool,
     /// Whether other commands run in its network namespace, or it in theirs; the descriptors follow the input.
     pub sharing: Sharing,
+    /// Whether its network namespace gets a listener for a server of the loop. The socket on which the init process sends it
+    /// follows those descriptors.
+    pub is_served: bool,
     pub limits: ResourceLimits,
 }
 
@@ -180,6 +183,7 @@ impl Plan {
             variables: settings.variables.clone(),
             own_variables: Vec::new(),
             has_input: false,
+            is_served: false,
             sharing: Sharing::Nothing,
             limits,
             home,

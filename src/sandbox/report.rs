@@ -60,7 +60,7 @@ impl Report {
 
 impl Plan {
     /// Writes the plan to the supervisor, with the socket on which the init process sends the listener of a proxy. If
-    /// the command has an input, or shares its network, `send_descriptor` has to follow for each descriptor.
+    /// the command has an input, shares its network or is served, `send_descriptor` has to follow for each descriptor.
     pub fn send(&self, to: &UnixStream, proxy: Option<&UnixStream>) -> io::Result<()> {
         let text = serde_json::to_string(self).map_err(io::Error::other)?;
         send_text(to, &text, proxy.map(UnixStream::as_fd))
@@ -74,7 +74,8 @@ impl Plan {
         let input = receive_input(&from, plan.has_input)?;
         let shared = (0..plan.sharing.descriptors()).map(|_| receive_text(&from).map(|(_, shared)| shared));
         let shared = shared.filter_map(io::Result::transpose).collect::<io::Result<_>>()?;
-        Ok((plan, Descriptors { proxy, input, shared }))
+        let service = if plan.is_served { receive_text(&from)?.1 } else { None };
+        Ok((plan, Descriptors { proxy, input, shared, service }))
     }
 }
 
@@ -87,6 +88,8 @@ pub struct Descriptors {
     pub input: Option<OwnedFd>,
     /// The descriptors that [`Plan::sharing`] needs.
     pub shared: Vec<OwnedFd>,
+    /// The init process sends the listener for a server of the loop on it.
+    pub service: Option<OwnedFd>,
 }
 
 impl Descriptors {

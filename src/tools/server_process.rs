@@ -4,10 +4,13 @@
 //! descendants when this process ends, however that happens. Only starting it blocks.
 
 use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::AsFd as _;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_setfl};
 
@@ -16,8 +19,11 @@ use super::network::{self, NetworkRequest};
 use super::{Environment, supervisor};
 use crate::domain::host::HostPattern;
 use crate::domain::sandbox::Network;
-use crate::proxy::Announced;
-use crate::sandbox::{Level, Report, Watch, send_descriptor};
+use crate::proxy::{Announced, receive_listener};
+use crate::sandbox::{Level, Plan, Report, Watch, send_descriptor};
+
+/// How long the init process may take until it has opened a listener.
+const LISTENER_TIME_LIMIT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Default)]
 pub struct ServerProgram {
@@ -33,6 +39,8 @@ pub struct ServerProgram {
     pub writable: Vec<PathBuf>,
     /// It is only started under this sandbox, in the words of `network::summary`; `None` if nobody was asked.
     pub promised: Option<String>,
+    /// Whether the loop serves it at a loopback address.
+    pub is_served: bool,
 }
 
 impl ServerProgram {
@@ -59,6 +67,8 @@ pub struct ServerProcess {
     pub errors: PipeReader,
     /// Watches protected files; `None` if it cannot write any. Not for the event loop.
     pub watch: Option<Arc<Mutex<Watch>>>,
+    /// A listener that the process can reach, and no other process unless it shares its network.
+    pub listener: Option<TcpListener>,
     /// The proxy serves the process until this is dropped.
     _proxy: Option<Announced>,
 }
@@ -101,6 +111,7 @@ impl ServerProcess {
             }
             _ => None,
         };
+        let service = if server.is_served { Service::for_plan(&mut plan).map_err(text)? } else { Service::None };
         let watch = Watch::start(&plan).map(|watch| Arc::new(Mutex::new(watch)));
         let ((their_input, input), (output, their_output), (errors, their_errors)) = (pipe()?, pipe()?, pipe()?);
         let mut command = Command::new(&env.supervisor);
@@ -116,14 +127,57 @@ impl ServerProcess {
         // If it cannot be sent, the supervisor has ended, which is found out next.
         let _ = plan
             .send(supervised.control(), proxy.as_ref().map(Announced::socket))
-            .and_then(|()| send_descriptor(supervised.control(), their_input.as_fd()));
-        Ok(Self { supervised, input: Some(input), output, errors, watch, _proxy: proxy })
+            .and_then(|()| send_descriptor(supervised.control(), their_input.as_fd()))
+            .and_then(|()| service.theirs().map_or(Ok(()), |theirs| send_descriptor(supervised.control(), theirs)));
+        let listener = service.listener();
+        Ok(Self { supervised, input: Some(input), output, errors, watch, listener, _proxy: proxy })
     }
 
     /// Why it was not started after all, if that is known.
     pub fn refusal(&self) -> Option<String> {
         let report = Report::receive(self.supervised.control()).into_iter().next();
         report.map(|(Report::NotStarted(why) | Report::Unavailable(why))| why)
+    }
+}
+
+/// Where the listener comes from at which the loop serves a process.
+enum Service {
+    /// There is none that the process could reach.
+    None,
+    /// It has the network of this process.
+    Here(TcpListener),
+    /// From its network namespace, on the first of these sockets; the other one is for its supervisor.
+    There(UnixStream, UnixStream),
+}
+
+impl Service {
+    fn for_plan(plan: &mut Plan) -> io::Result<Self> {
+        if plan.network == Network::Host || plan.level == Level::None {
+            return TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map(Self::Here);
+        }
+        if !plan.level.has_namespaces() {
+            return Ok(Self::None);
+        }
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_read_timeout(Some(LISTENER_TIME_LIMIT))?;
+        plan.is_served = true;
+        Ok(Self::There(ours, theirs))
+    }
+
+    fn theirs(&self) -> Option<BorrowedFd<'_>> {
+        if let Self::There(_, theirs) = self { Some(theirs.as_fd()) } else { None }
+    }
+
+    /// Waits for it. `None` if the process cannot be served; why it was not started is found out later.
+    fn listener(self) -> Option<TcpListener> {
+        match self {
+            Self::None => None,
+            Self::Here(listener) => Some(listener),
+            Self::There(ours, theirs) => {
+                drop(theirs);
+                receive_listener(&ours).ok().flatten()
+            }
+        }
     }
 }
 

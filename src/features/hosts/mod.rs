@@ -124,6 +124,7 @@ impl Hosts {
             may_write: key.may_write,
             writable: key.host.write.clone(),
             promised: None,
+            is_served: false,
         };
         let environment = (*agent.inputs.environment).clone();
         let sandbox = program.sandbox(&environment);

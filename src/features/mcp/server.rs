@@ -198,6 +198,7 @@ impl Server {
             may_write: self.declaration.may_write,
             writable: Vec::new(),
             promised: self.promised.clone(),
+            is_served: false,
         })
     }
 

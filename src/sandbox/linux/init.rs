@@ -1,7 +1,6 @@
 //! The init process: restricts itself and starts the command. With namespaces it is process 1, whose end makes the
 //! kernel kill all others.
 
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -13,7 +12,7 @@ use rustix::stdio::dup2_stdin;
 
 use super::{InitPlan, file_rules, limits, mounts, network, not_started, powers, syscalls};
 use crate::domain::sandbox::Network;
-use crate::sandbox::{Level, Report};
+use crate::sandbox::{Descriptors, Level, Report};
 
 /// The exit code if the command was not started, as in shells; the report says why.
 pub const NOT_STARTED: u8 = 126;
@@ -21,12 +20,12 @@ pub const NOT_STARTED: u8 = 126;
 /// Runs the command to its end, and reports on the socket why it could not be started. The exit code.
 pub fn main(
     init: &InitPlan,
-    proxy: Option<OwnedFd>,
+    descriptors: Descriptors,
     command: Command,
     reports: &UnixStream,
     is_terminated: &AtomicBool,
 ) -> u8 {
-    run(init, proxy, command, reports, is_terminated).unwrap_or_else(|report| {
+    run(init, descriptors, command, reports, is_terminated).unwrap_or_else(|report| {
         report.send(reports);
         NOT_STARTED
     })
@@ -34,7 +33,7 @@ pub fn main(
 
 fn run(
     init: &InitPlan,
-    proxy: Option<OwnedFd>,
+    descriptors: Descriptors,
     mut command: Command,
     reports: &UnixStream,
     is_terminated: &AtomicBool,
@@ -52,8 +51,12 @@ fn run(
             network::start_loopback().map_err(|error| unavailable("loopback interface", &error))?;
         }
         if let Network::Hosts(hosts) = &init.plan.network {
-            let variables = network::start_proxy(hosts, proxy);
+            let variables = network::start_proxy(hosts, descriptors.proxy, init.plan.is_served);
             command.envs(variables.map_err(|error| Report::NotStarted(format!("proxy: {error}")))?);
+        }
+        if let Some(socket) = descriptors.service {
+            network::listen(socket, network::SERVICE)
+                .map_err(|error| Report::NotStarted(format!("listener: {error}")))?;
         }
     }
     command.envs(init.plan.own_variables.iter().cloned());

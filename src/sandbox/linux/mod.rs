@@ -92,7 +92,7 @@ pub fn start(
     powers::close().map_err(|error| Report::Unavailable(format!("privileges: {error}")))?;
     let init = InitPlan { plan, sockets, temporary: temporary.clone() };
     command.env("TMPDIR", temporary.as_deref().unwrap_or(Path::new("/tmp")));
-    let (reports, process) = start_init(&init, descriptors.proxy, command, is_terminated)
+    let (reports, process) = start_init(&init, descriptors, command, is_terminated)
         .map_err(|error| Report::NotStarted(format!("cannot start the init process: {error}")))?;
     Ok(Started { process, reports: Some(reports), temporary, _covers: covers })
 }
@@ -108,7 +108,7 @@ fn not_started(program: &OsStr, error: &io::Error) -> Report {
 /// Forks: this process has one thread, and starting the program anew would take longer than all that the init process does.
 fn start_init(
     init: &InitPlan,
-    proxy: Option<OwnedFd>,
+    descriptors: Descriptors,
     command: Command,
     is_terminated: &AtomicBool,
 ) -> io::Result<(UnixStream, Pid)> {
@@ -117,7 +117,7 @@ fn start_init(
         Fork::Child => {
             drop(reports);
             // Unwinding would drop what the supervisor still needs.
-            let run = AssertUnwindSafe(|| init::main(init, proxy, command, &theirs, is_terminated));
+            let run = AssertUnwindSafe(|| init::main(init, descriptors, command, &theirs, is_terminated));
             std::process::exit(catch_unwind(run).unwrap_or(init::NOT_STARTED).into())
         }
         Fork::Parent(process) => Ok((reports, Pid::from_raw(process).expect("fork gives the id of a process"))),

@@ -2,7 +2,7 @@
 //! main process serves. A socket stays in the namespace in which it was made, even in another process.
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 
@@ -23,6 +23,9 @@ const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
 /// The command's own servers, which are reached directly.
 const OWN: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
+/// Where the loop serves a command. Never by the proxy, even if the command may reach a server of this machine.
+pub const SERVICE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
 pub fn start_loopback() -> rustix::io::Result<()> {
     // Without a protocol it is NETLINK_ROUTE, whose number is 0.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
@@ -31,18 +34,28 @@ pub fn start_loopback() -> rustix::io::Result<()> {
 }
 
 /// Sends a listener to the main process. Returns the variables that point the command to it.
-pub fn start_proxy(hosts: &[HostPattern], socket: Option<OwnedFd>) -> io::Result<Vec<(&'static str, String)>> {
+pub fn start_proxy(
+    hosts: &[HostPattern],
+    socket: Option<OwnedFd>,
+    is_served: bool,
+) -> io::Result<Vec<(&'static str, String)>> {
     let socket = socket.ok_or_else(|| io::Error::other("there is no event loop to serve it"))?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let url = format!("http://{}", listener.local_addr()?);
-    send_with(&UnixStream::from(socket), b"l", Some(listener.as_fd()))?;
+    let url = format!("http://{}", listen(socket, Ipv4Addr::LOCALHOST)?);
     let is_named = |own: &&str| hosts.iter().any(|pattern| pattern.host().is_some_and(|host| is_host(host, own)));
-    let direct: Vec<&str> = OWN.into_iter().filter(|own| !is_named(own)).collect();
+    let service = is_served.then(|| SERVICE.to_string());
+    let direct: Vec<&str> = OWN.into_iter().filter(|own| !is_named(own)).chain(service.as_deref()).collect();
     let mut variables: Vec<(&str, String)> = PROXY.iter().map(|name| (*name, url.clone())).collect();
     variables.extend(NO_PROXY.iter().map(|name| (*name, direct.join(","))));
     // Without it, node's own `fetch` does not use a proxy.
     variables.push(("NODE_USE_ENV_PROXY", "1".into()));
     Ok(variables)
+}
+
+/// Opens a listener on a loopback address and sends it to the main process. Returns its address.
+pub fn listen(socket: OwnedFd, address: Ipv4Addr) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind((address, 0))?;
+    send_with(&UnixStream::from(socket), b"l", Some(listener.as_fd()))?;
+    listener.local_addr()
 }
 
 fn is_host(host: &Host, text: &str) -> bool {
