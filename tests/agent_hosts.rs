@@ -12,6 +12,7 @@ use crate::support::write_executable;
 mod faults;
 mod real;
 mod sandbox;
+mod tools;
 
 /// The program of a scripted host, in this workspace.
 const PROGRAM: &str = "host.sh";

@@ -54,6 +54,8 @@ pub enum Effect {
     Prompt(Box<HostPrompt>),
     /// Whether the host may carry out the call about which it has asked.
     HostAnswered { call: String, allowed: bool },
+    /// The result of a call that the host has made to one of our tools.
+    OurToolResult(ToolResult),
     /// The provider limits requests: no agent may send one to it before `until`, and this process as much later.
     Limited { provider: String, until: Moment, spread: Duration, reason: String },
     /// The provider has accepted the request. It would refuse others until this moment.
@@ -99,6 +101,7 @@ impl Effect {
             Self::Request => "request",
             Self::Prompt(_) => "prompt",
             Self::HostAnswered { .. } => "host_answered",
+            Self::OurToolResult(_) => "our_tool_result",
             Self::Limited { .. } => "limited",
             Self::Accepted { .. } => "accepted",
             Self::ContextLearned { .. } => "context_learned",

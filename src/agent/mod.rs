@@ -60,7 +60,7 @@ pub use state::State;
 pub use view::View;
 use work::Work;
 #[cfg(feature = "hosts")]
-pub use work::{HostAsks, HostVerdict};
+pub use work::{HostAsks, HostVerdict, OUR_TOOL_CALL_PREFIX};
 pub use work::{Objection, PendingQuestion};
 
 impl Agent {
@@ -495,7 +495,8 @@ impl Agent {
     pub fn deadlines(&self) -> impl Iterator<Item = (Moment, &'static str)> {
         let curl = self.connection.timer().map(|at| (at, "curl timer"));
         let exchange = (self.state == State::WaitingForLlm).then(|| self.exchange.deadlines());
-        let wait = self.work.deadline().filter(|_| self.state == State::ExecutingTool).map(|at| (at, "wait"));
+        let is_at_calls = matches!(self.state, State::ExecutingTool | State::AwaitingApproval);
+        let wait = self.work.deadline().filter(|_| is_at_calls).map(|at| (at, "wait"));
         curl.into_iter().chain(exchange.into_iter().flatten()).chain(wait)
     }
 

@@ -3,7 +3,8 @@
 //!
 //! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done,
 //! and runs alone. Whether a call needs approval is decided by `policy` when it is planned; one that needs it waits as
-//! well. The results go to the model together, in the order of the calls.
+//! well. The results go to the model together, in the order of the calls. Calls that a host makes to our tools do not
+//! wait for others, and the host gets each result at once.
 //!
 //! Only what was shown is allowed: after the answer the call is planned again, and if that gives another question
 //! (another path, another file, another change), it is asked instead.
@@ -41,7 +42,7 @@ use crate::tools::{self, Judged, Prepared, Question, Run, Running, ToolSpec};
 
 use hooks::{Hooked, TurnHooks};
 #[cfg(feature = "hosts")]
-pub use hosted::{HostAsks, HostVerdict};
+pub use hosted::{HostAsks, HostVerdict, OUR_TOOL_CALL_PREFIX};
 use plan::{Planned, missing_file};
 pub(super) use questions::DENIED;
 pub use questions::{Objection, PendingQuestion};
@@ -84,6 +85,8 @@ struct Call {
     is_edited: bool,
     /// The person has allowed it without reading all of its question.
     is_unread: bool,
+    /// A host has called this tool of ours and has no result yet. Such a call does not wait for earlier ones.
+    is_host_waiting: bool,
     /// When the loop was asked to carry it out.
     asked_at: Moment,
     hooked: Hooked,
@@ -100,6 +103,7 @@ impl Call {
             is_restored: false,
             is_edited: false,
             is_unread: false,
+            is_host_waiting: false,
             asked_at: now,
             hooked: Hooked::default(),
         }
@@ -260,8 +264,12 @@ impl Work {
     fn next(&self) -> Next {
         let is_answered = |call: &Call| matches!(call.progress, Progress::Answered(_));
         let Some(first) = self.calls.iter().position(|call| !is_answered(call)) else { return Next::Finished };
-        if let Some(at) = self.next_of_host() {
-            return Next::Ask(at);
+        if self.question.is_some() {
+            // Its answer continues the calls.
+            return self.next_beside_question();
+        }
+        if let Some(next) = self.next_of_host() {
+            return next;
         }
         for (at, call) in self.calls.iter().enumerate().skip(first) {
             match &call.progress {
@@ -390,18 +398,15 @@ impl Agent {
     /// Takes the calls of a reply. Invalid ones are answered at once with an error for the model.
     pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>, context: &mut Context) {
         (self.work.stopping, self.work.has_slot, self.work.started) = (None, true, context.now);
-        let is_of_host = self.request_endpoint().is_host();
+        if self.request_endpoint().is_host() {
+            self.work.calls.clear();
+            return calls.into_iter().for_each(|call| self.plan_host_call(call, context));
+        }
         let plan = |call: ToolCall| {
-            if is_of_host {
-                return Call::new(call, Progress::ByLoop(None), context.now);
-            }
             let Planned { progress, refusal } = self.plan(&call, context);
             Call { refusal, ..Call::new(call, progress, context.now) }
         };
         self.work.calls = calls.into_iter().map(plan).collect();
-        if is_of_host {
-            return (0..self.work.calls.len()).for_each(|at| self.show_host_call(at));
-        }
         (0..self.work.calls.len()).for_each(|at| self.show_unrunnable(at, context));
     }
 
@@ -440,13 +445,14 @@ impl Agent {
     /// Starts calls as far as possible without waiting.
     pub(super) fn advance_tools(&mut self, context: &mut Context) {
         self.start_calls(context);
+        self.tell_host(context);
         self.work.has_slot = self.work.has_live_thread();
     }
 
     fn start_calls(&mut self, context: &mut Context) {
-        // The answer to an open question continues the calls.
-        while self.work.question.is_none() {
+        loop {
             match self.work.next() {
+                Next::Start(at) if self.work.question.is_some() && self.awaits_hooks(at) => return,
                 Next::Start(at) | Next::Ask(at) if self.awaits_hooks(at) && self.work.has_slot => {
                     self.check_call(at, context);
                 }
@@ -561,7 +567,7 @@ impl Agent {
         let content = result.unwrap_or_else(|message| message);
         let duration = context.now - call.asked_at;
         let mut result = ToolResult { is_error, duration, ..failure_result(&call.call, &content) };
-        if !is_of_host {
+        if !is_of_host || call.is_host_waiting {
             repeats.add(&call.call, &mut result);
         }
         context.outbox.trace_event(self.identity.id, "tool_result", content.len());
@@ -692,6 +698,7 @@ impl Agent {
 
     fn finish_tools(&mut self, context: &mut Context) {
         let results = self.work.take_unstored();
+        self.tell_host(context);
         self.work.calls.clear();
         // Hooks that do not end are abandoned.
         self.work.turn_hooks.running = None;

@@ -96,8 +96,8 @@ impl Repl {
             Effect::WaitOver(call) => {
                 self.core.with_agent(agent_id, |agent, context| agent.end_background_wait(&call, context));
             }
-            // Only MCP servers and hosts ask, and their components have taken the answer.
-            Effect::Elicited { .. } | Effect::HostAnswered { .. } => {}
+            // Only MCP servers and hosts ask or call, and their components have taken the answer.
+            Effect::Elicited { .. } | Effect::HostAnswered { .. } | Effect::OurToolResult(_) => {}
             Effect::Prompt(_) => {
                 let events = vec![StreamEvent::Error(Error::not_built_in("hosts"))];
                 self.core.with_agent(agent_id, |agent, context| agent.on_host_events(events, context));

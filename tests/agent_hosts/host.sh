@@ -19,6 +19,20 @@ ask() {
     *) answered="$line" ;;
     esac
 }
+# Sends a message to the MCP server that came with the session. Prints the status and the text of the result.
+post() {
+    bash -c '
+        address=${1#http://} path=/${1#http://*/}
+        exec 3<> "/dev/tcp/${address%%:*}/$(port=${address#*:}; echo "${port%%/*}")"
+        printf "POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" "$path" "${#2}" "$2" >&3
+        IFS= read -r status <&3
+        while IFS= read -r line <&3 || [ -n "$line" ]; do last=$line; done
+        last=${last//[[:cntrl:]]/}
+        text=${last#*\"text\":\"}
+        printf "%s %s" "${status:9:3}" "${text%%\",\"type\"*}"
+    ' bash "$1" "$2"
+}
+tool() { post "$url" "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"$1\",\"arguments\":$2}}"; }
 end() { id=$prompt; answer "{\"stopReason\":\"$1\",\"usage\":{\"inputTokens\":7,\"outputTokens\":3,\"totalTokens\":10}}"; }
 
 while read -r line; do
@@ -30,9 +44,11 @@ while read -r line; do
         old) answer '{"protocolVersion":0}' ;;
         mute) ;;
         missing) echo 'cannot find module left-pad' >&2; exit 1 ;;
-        *) answer '{"protocolVersion":1,"agentCapabilities":{},"authMethods":[{"id":"login","name":"Log in","description":"run login"}]}' ;;
+        *) answer '{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true}},"authMethods":[{"id":"login","name":"Log in","description":"run login"}]}' ;;
         esac ;;
     *'"method":"session/new"'*)
+        url=${line#*\"url\":\"}
+        url=${url%%\"*}
         case $behaviour in
         auth) refuse -32000 'Authentication required' ;;
         *) answer '{"sessionId":"s1"}' ;;
@@ -72,6 +88,23 @@ while read -r line; do
             try "$3" > /dev/null
             text "workspace $(try made), own $(try "$2")"
             end end_turn ;;
+        forks)
+            forked=$(tool fork '{"prompt":"hello","name":"helper","model":"echo/echo"}')
+            update tool_call '"toolCallId":"own","title":"mcp__polylogue__send_mail","kind":"other","status":"pending","rawInput":{"to":"helper","body":"do this"}'
+            ask own ''
+            sent=$(tool send_mail '{"to":"helper","body":"do this"}')
+            result own completed "$sent"
+            text "fork: ${forked%% *}, mail: $answered $sent, bash: $(tool bash '{"command":"ls"}' | cut -c 1-3), guess: $(post "${url}0" '{}')"
+            end end_turn ;;
+        beside)
+            call one 'touch one' execute
+            say '{"jsonrpc":"2.0","id":100,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"one"},"options":[{"optionId":"yes","name":"Yes","kind":"allow_once"}]}}'
+            listed=$(tool agents '{}')
+            read -r line
+            result one completed done
+            text "agents: ${listed%% *}"
+            end end_turn ;;
+        longs) text "$(tool wait '{"timeout":50}')"; end end_turn ;;
         plants) mkdir -p sub/.git/hooks; echo x > sub/.git/hooks/pre-commit; text planted; end end_turn ;;
         files)
             ask both ',"title":"Change two files","kind":"edit","content":[{"type":"diff","path":"a.txt","oldText":"a","newText":"b"},{"type":"diff","path":"secret/key","oldText":"a","newText":"b"}]'

@@ -1,9 +1,10 @@
-//! The calls of a host. It carries them out itself; here they are shown, stored and, where the host asks first, judged and
-//! asked about like the calls of a model.
+//! The calls of a host. Calls that it carries out itself are shown and stored; if it asks first, they are judged like those
+//! of a model. Calls that it makes to our tools are treated like those of a model, but do not wait for other calls.
 
 use std::sync::Arc;
 
-use super::{Call, Progress, Work};
+use super::plan::Planned;
+use super::{Call, Next, Permission, Progress, Work};
 use crate::agent::{Agent, Context, Effect, Role, State};
 use crate::domain::approval::Policy;
 use crate::domain::call_title::title_of;
@@ -12,7 +13,11 @@ use crate::domain::message::Body;
 use crate::domain::tool::ToolCall;
 use crate::policy::Verdict;
 use crate::tools::file_versions::KnownFiles;
-use crate::tools::{Judgement, Question, visible};
+use crate::tools::{Judgement, Question, Run, visible};
+
+const TURN_ENDED: &str = "the turn of the host ended before the call";
+/// Prefix of the ids of calls that hosts make to our tools. A host's own call with this prefix is ignored.
+pub const OUR_TOOL_CALL_PREFIX: &str = "polylogue:";
 
 /// A host that asks before it carries out a call.
 pub struct HostAsks {
@@ -34,9 +39,27 @@ pub enum HostVerdict {
 }
 
 impl Work {
-    /// The call about which a host has asked and the person was not asked yet.
-    pub(super) fn next_of_host(&self) -> Option<usize> {
-        self.calls.iter().position(|call| matches!(call.progress, Progress::HostAsks(_)))
+    /// The next call to ask about or start for a host. It does not wait for calls that the host carries out.
+    pub(super) fn next_of_host(&self) -> Option<Next> {
+        self.calls.iter().enumerate().find_map(|(at, call)| match &call.progress {
+            Progress::HostAsks(_) => Some(Next::Ask(at)),
+            Progress::Waiting(_, _, Permission::Wanted) | Progress::Objected(..) if call.is_host_waiting => {
+                Some(Next::Ask(at))
+            }
+            Progress::Waiting(..) if call.is_host_waiting => Some(Next::Start(at)),
+            _ => None,
+        })
+    }
+
+    /// The next call of our tools that can start while a question is open: it needs neither approval nor a thread.
+    pub(super) fn next_beside_question(&self) -> Next {
+        let may_start = |call: &Call| match &call.progress {
+            Progress::Waiting(spec, _, Permission::NotNeeded) => {
+                call.is_host_waiting && matches!(spec.run, Run::InEventLoop(_))
+            }
+            _ => false,
+        };
+        self.calls.iter().position(may_start).map_or(Next::Wait, Next::Start)
     }
 }
 
@@ -52,15 +75,51 @@ impl Agent {
             return false;
         }
         context.outbox.push(self.id(), Effect::Persist(vec![Body::ToolCall(call.clone())]));
-        self.work.calls.push(Call::new(call, Progress::ByLoop(None), context.now));
-        self.show_host_call(self.work.calls.len() - 1);
+        self.plan_host_call(call, context);
+        self.advance_tools(context);
         true
     }
 
-    pub(super) fn show_host_call(&mut self, at: usize) {
-        let call = &self.work.calls[at].call;
+    /// Adds a call that the host carries out itself, or one of our tools that it has called.
+    pub(super) fn plan_host_call(&mut self, call: ToolCall, context: &mut Context) {
+        let at = self.work.calls.len();
+        if call.id.starts_with(OUR_TOOL_CALL_PREFIX) {
+            let Planned { progress, refusal } = self.plan(&call, context);
+            self.work.calls.push(Call { refusal, is_host_waiting: true, ..Call::new(call, progress, context.now) });
+            return self.show_unrunnable(at, context);
+        }
         let title = title_of(&call.name, &call.arguments);
+        self.work.calls.push(Call::new(call, Progress::ByLoop(None), context.now));
         self.show_call(at, &title);
+    }
+
+    /// Tells the host the results of calls of our tools, once.
+    pub(super) fn tell_host(&mut self, context: &mut Context) {
+        for call in &mut self.work.calls {
+            if let (Progress::Answered(result), true) = (&call.progress, call.is_host_waiting) {
+                call.is_host_waiting = false;
+                context.outbox.push(self.identity.id, Effect::OurToolResult(result.clone()));
+            }
+        }
+    }
+
+    /// The host does not wait any more for these calls of our tools. What was not started is refused.
+    pub fn refuse_host_calls(&mut self, why: &str, is_refused: impl Fn(&str) -> bool, context: &mut Context) {
+        for at in 0..self.work.calls.len() {
+            let call = &self.work.calls[at];
+            let is_open = matches!(call.progress, Progress::Waiting(..) | Progress::Objected(..));
+            if !call.is_host_waiting || !is_open || !is_refused(&call.call.id) {
+                continue;
+            }
+            if self.work.question.take_if(|pending| pending.call == at).is_some() {
+                self.enter(State::ExecutingTool, context);
+            }
+            let result = self.work.calls[at].unfinished_result(why);
+            self.show_result(at, result);
+        }
+        if self.carries_out_calls() {
+            self.advance_tools(context);
+        }
     }
 
     /// A host asks permission for a call, which may say more than when it was added.
@@ -139,16 +198,19 @@ impl Agent {
 
     /// The turn of a host has ended, as it should or not: its calls have no other results.
     pub fn end_host_calls(&mut self, is_well: bool, context: &mut Context) {
-        let open: Vec<String> = self.work.calls.iter().filter_map(open_call).collect();
-        for id in &open {
-            let result = if is_well { Ok(String::new()) } else { Err("the host ended before the call".to_owned()) };
+        self.refuse_host_calls(TURN_ENDED, |_| true, context);
+        let open: Vec<(String, bool)> = self.work.calls.iter().filter_map(open_call).collect();
+        for (id, is_host_waiting) in &open {
+            let result = if is_well && !*is_host_waiting { Ok(String::new()) } else { Err(TURN_ENDED.to_owned()) };
             self.answer_call(id, result, context);
         }
     }
 }
 
-fn open_call(call: &Call) -> Option<String> {
-    matches!(call.progress, Progress::ByLoop(_) | Progress::HostAsks(_)).then(|| call.call.id.clone())
+/// A call without a result, and whether the host waits for our answer to it.
+fn open_call(call: &Call) -> Option<(String, bool)> {
+    let is_open = matches!(call.progress, Progress::ByLoop(_) | Progress::HostAsks(_));
+    is_open.then(|| (call.call.id.clone(), call.is_host_waiting))
 }
 
 enum Judged {

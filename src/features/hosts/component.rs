@@ -1,6 +1,6 @@
 //! How the loop drives the hosts.
 
-use super::{Hosts, State};
+use super::{Hosts, Process, State};
 use crate::agent::Effect;
 use crate::base::clock::Moment;
 use crate::base::error::Result;
@@ -16,10 +16,15 @@ impl Component for Hosts {
         let now = core.now();
         for item in ready {
             let Source::Feature { name: "hosts", number, fd } = item.source else { continue };
-            if let Some(State::Running(process, _)) = self.state_of(number) {
-                process.on_ready(fd, now, core.reactor())?;
-                self.is_due = true;
+            let Some(Process { state: State::Running(process, _), server, .. }) = self.processes.get_mut(&number)
+            else {
+                continue;
+            };
+            process.on_ready(fd, now, core.reactor())?;
+            if let Some(server) = server {
+                server.on_ready(fd, core.reactor())?;
             }
+            self.is_due = true;
         }
         Ok(())
     }
@@ -39,6 +44,11 @@ impl Component for Hosts {
             Effect::HostAnswered { call, allowed } if self.sessions.contains_key(&agent) => {
                 self.on_answer(agent, &call, allowed);
             }
+            Effect::OurToolResult(result) => {
+                if let Some(session) = self.sessions.get_mut(&agent) {
+                    session.on_our_tool_result(&result);
+                }
+            }
             other => return Some(other),
         }
         self.is_due = true;
@@ -55,6 +65,10 @@ impl Component for Hosts {
         }
         for number in self.processes.keys().copied().collect::<Vec<_>>() {
             self.write(core, number);
+        }
+        for server in self.processes.values_mut().filter_map(|process| process.server.as_mut()) {
+            // What cannot be sent is found out when the process ends.
+            self.is_due |= server.send(core.reactor()).unwrap_or(false);
         }
         self.end_unused(core);
         self.tell_of_protected_files(core);

@@ -96,6 +96,7 @@ struct Abilities {
     resumes: bool,
     closes: bool,
     forks: bool,
+    takes_http_mcp: bool,
     /// Ways to log in, in its own words.
     logins: Vec<String>,
 }
@@ -139,12 +140,21 @@ impl Connection {
         self.next
     }
 
-    /// Opens a session in this directory. A host that can neither load nor fork sessions begins a new one.
-    /// Returns the number of the request.
-    pub(super) fn open(&mut self, agent: AgentId, opening: Opening, directory: &Path, now: Moment) -> Option<u64> {
+    /// Opens a session in this directory, with an MCP server at this address if the host takes it. A host that can neither
+    /// load nor fork sessions begins a new one. Returns the number of the request.
+    pub(super) fn open(
+        &mut self,
+        (agent, opening): (AgentId, Opening),
+        directory: &Path,
+        server: Option<(&str, String)>,
+        now: Moment,
+    ) -> Option<u64> {
         let abilities = self.abilities.as_ref()?;
         let directory = directory.to_string_lossy();
-        let mut params = json!({"cwd": directory, "mcpServers": []});
+        let server = server.filter(|_| abilities.takes_http_mcp);
+        let servers = server.map(|(name, url)| json!({"type": "http", "name": name, "url": url, "headers": []}));
+        let servers: Vec<Value> = servers.into_iter().collect();
+        let mut params = json!({"cwd": directory, "mcpServers": servers});
         let (method, opening) = match opening {
             Opening::Load(id) if abilities.loads || abilities.resumes => {
                 let method = if abilities.resumes { "session/resume" } else { "session/load" };
@@ -299,8 +309,9 @@ impl Connection {
         let has = |name: &str| capabilities["sessionCapabilities"][name].is_object();
         let logins = answer["authMethods"].as_array().into_iter().flatten().map(login).collect();
         let loads = capabilities["loadSession"] == true;
-        self.abilities =
-            Some(Abilities { loads, resumes: has("resume"), closes: has("close"), forks: has("fork"), logins });
+        let takes_http_mcp = capabilities["mcpCapabilities"]["http"] == true;
+        let (resumes, closes, forks) = (has("resume"), has("close"), has("fork"));
+        self.abilities = Some(Abilities { loads, resumes, closes, forks, takes_http_mcp, logins });
     }
 
     /// An error for the person, and how to log in where that is missing.

@@ -8,17 +8,28 @@
 //! directory with the same powers. It runs in the sandbox and may use its own directories and network hosts besides the
 //! workspace. Its requests for permission are decided by the rules and the policy of the agent.
 //!
+//! A host that takes MCP servers finds our tools about agents at a loopback address. A call of one is a call of the agent:
+//!
+//! ```text
+//!   process ── tools/call ──> Hosts ── Said::CallsOurTool ──> agent ── Effect::ToolRequest ──> loop
+//!   process <── result ────── Hosts <── Effect::OurToolResult ── agent
+//! ```
+//!
 //! | module | holds |
 //! |---|---|
 //! | `command` | `/hosts` |
 //! | `component` | how the loop drives the hosts |
 //! | `connection` | the messages of the protocol |
+//! | `http` | a server on a loopback address, for one process |
+//! | `mcp_server` | the messages by which hosts use our tools |
 //! | `session` | what an agent is told of what its host says |
 //! | `updates` | the calls of hosts in the words of our tools |
 
 mod command;
 mod component;
 mod connection;
+mod http;
+mod mcp_server;
 mod session;
 mod updates;
 
@@ -44,11 +55,15 @@ use crate::tools::line_process::{Ending, LineProcess, Starting};
 use crate::tools::protected_changes;
 use crate::tools::server_process::ServerProgram;
 use connection::{Answer, Connection, Event, Opened};
-use session::Session;
+use http::{Request, Server, Status};
+use mcp_server::Outcome;
+use session::{Session, WITHDRAWN};
 
 pub const FEATURE: Feature =
     Feature { commands: &[&command::HOSTS], component: Some(|| Box::<Hosts>::default()), ..Feature::new("hosts") };
 
+/// Where the secret of a session begins in the address of our MCP server.
+const MCP_PATH: &str = "/mcp/";
 /// How long a host may take to end a turn that was cancelled.
 const CANCEL_TIME_LIMIT: Duration = Duration::from_secs(10);
 
@@ -68,6 +83,8 @@ struct Hosts {
 struct Process {
     key: Key,
     state: State,
+    /// Our MCP server for it; `None` until it runs, or if it cannot connect to one.
+    server: Option<Server>,
 }
 
 enum State {
@@ -124,7 +141,7 @@ impl Hosts {
             may_write: key.may_write,
             writable: key.host.write.clone(),
             promised: None,
-            is_served: false,
+            is_served: true,
         };
         let environment = (*agent.inputs.environment).clone();
         let sandbox = program.sandbox(&environment);
@@ -133,7 +150,7 @@ impl Hosts {
         let starting = Starting::begin(program, Arc::new(environment), core.waker())?;
         core.note(id, LineKind::Note, &about);
         self.numbers += 1;
-        self.processes.insert(self.numbers, Process { key, state: State::Starting(starting) });
+        self.processes.insert(self.numbers, Process { key, state: State::Starting(starting), server: None });
         Ok(self.numbers)
     }
 
@@ -151,8 +168,52 @@ impl Hosts {
         {
             self.on_event_of(core, number, event);
         }
+        self.serve(core, number);
         if let Some(why) = fault.or(end) {
             self.fail_process(core, number, &why);
+        }
+    }
+
+    /// Takes the requests of a process to our MCP server.
+    fn serve(&mut self, core: &mut Core, number: u64) {
+        for request in self.server_of(number).map(Server::take_requests).unwrap_or_default() {
+            let connection = request.connection;
+            if let Some((status, text)) = self.on_request(core, number, request)
+                && let Some(server) = self.server_of(number)
+            {
+                server.respond(connection, status, &text);
+            }
+        }
+    }
+
+    /// The answer to a request, unless it is a call, which is answered later.
+    fn on_request(&mut self, core: &mut Core, number: u64, request: Request) -> Option<(Status, String)> {
+        let secret = request.path.strip_prefix(MCP_PATH);
+        let is_it = |session: &Session| session.process == number && secret == Some(session.secret.as_str());
+        let session = self.sessions.iter_mut().find(|(_, session)| is_it(session));
+        let Some((agent, session)) = session.map(|(agent, session)| (*agent, session)) else {
+            return Some((Status::NotFound, String::new()));
+        };
+        if request.method != "POST" {
+            return Some((Status::NotAllowed, String::new()));
+        }
+        let has_tools = core.config().settings.has_tools;
+        let inputs = core.agent(agent).map(|agent| &agent.inputs).filter(|inputs| has_tools && inputs.has_tools);
+        let tools = inputs.map(|inputs| inputs.environment.tools.as_slice()).unwrap_or_default();
+        match mcp_server::on_message(&request.body, tools) {
+            Outcome::Answered(status, text) => Some((status, text)),
+            Outcome::Call { id, name, arguments } => {
+                session.on_our_tool_call((request.connection, id), name, &arguments);
+                None
+            }
+            Outcome::Withdrawn(id) => {
+                if let Some(call) = session.on_withdrawn(&id) {
+                    core.with_agent(agent, |agent, context| {
+                        agent.refuse_host_calls(WITHDRAWN, |id| id == call, context)
+                    });
+                }
+                Some((Status::Accepted, String::new()))
+            }
         }
     }
 
@@ -163,16 +224,21 @@ impl Hosts {
     /// Begins the handshake with a process that was started.
     fn begin(&mut self, core: &mut Core, number: u64) {
         let Some(State::Starting(starting)) = self.state_of(number) else { return };
-        let started = match starting.take() {
+        let mut started = match starting.take() {
             None => return,
             Some(Ok(started)) => started,
             Some(Err(why)) => return self.fail_process(core, number, &format!("was not started: {why}")),
         };
+        let listener = started.listener.take();
         match LineProcess::new(started, ("hosts", number), core.reactor()) {
             Ok(process) => {
                 let connection = Connection::start(core.now());
-                if let Some(state) = self.state_of(number) {
-                    *state = State::Running(Box::new(process), Box::new(connection));
+                // Without a server it has no tools of ours.
+                let server = |listener| Server::new(listener, ("hosts", number), core.reactor()).ok();
+                let server = listener.and_then(server);
+                if let Some(known) = self.processes.get_mut(&number) {
+                    known.state = State::Running(Box::new(process), Box::new(connection));
+                    known.server = server;
                 }
             }
             Err(error) => self.fail_process(core, number, &format!("was not started: {}", error.message)),
@@ -215,7 +281,7 @@ impl Hosts {
 
     /// Looks on a thread which protected files have changed since the last time, to tell the agent.
     fn look_at_protected_files(&mut self, core: &Core, agent: AgentId, number: u64) {
-        let Some(Process { key, state: State::Running(process, _) }) = self.processes.get(&number) else { return };
+        let Some(Process { key, state: State::Running(process, _), .. }) = self.processes.get(&number) else { return };
         let (Some(watch), Some(told)) = (process.watch(), core.agent(agent)) else { return };
         let (name, directory) = (key.host.name.clone(), told.inputs.environment.output_directory.clone());
         let work = move |_: &Job| {
@@ -287,7 +353,7 @@ impl Hosts {
     }
 
     fn choose_model(&mut self, core: &mut Core, number: u64, agent: AgentId, opened: &Opened) {
-        let Some(Process { key, state: State::Running(_, connection) }) = self.processes.get_mut(&number) else {
+        let Some(Process { key, state: State::Running(_, connection), .. }) = self.processes.get_mut(&number) else {
             return;
         };
         match (&key.host.model, &opened.model_option) {
@@ -320,7 +386,9 @@ impl Hosts {
         }
         if session.id.is_none() && session.opening.is_none() {
             let opening = session.opening(id, is_at_fork);
-            session.opening = connection.open(id, opening, &process.key.directory, now);
+            let url = |server: &Server| format!("http://{}{MCP_PATH}{}", server.address(), session.secret);
+            let server = process.server.as_ref().map(|server| (mcp_server::NAME, url(server)));
+            session.opening = connection.open((id, opening), &process.key.directory, server, now);
         }
         if !core.agent(id).is_some_and(wants_reply) {
             session.waiting = None;
@@ -332,12 +400,23 @@ impl Hosts {
             let text = session.begin_turn(&prompt);
             session.turn = Some(connection.prompt(&session_id, &text));
         }
-        let answers = session.tell(core, id);
+        let (answers, responses) = (session.tell(core, id), session.take_responses());
         self.answer(number, answers);
+        self.send_responses(number, &responses);
         if self.sessions.get(&id).is_some_and(|session| session.give_up_at.is_some_and(|at| at <= now)) {
             let seconds = CANCEL_TIME_LIMIT.as_secs();
             self.fail_process(core, number, &format!("did not stop within {seconds} s after Esc, and was ended"));
         }
+    }
+
+    fn server_of(&mut self, number: u64) -> Option<&mut Server> {
+        self.processes.get_mut(&number)?.server.as_mut()
+    }
+
+    /// Sends responses to requests to our MCP server, by connection.
+    fn send_responses(&mut self, number: u64, responses: &[(u64, String)]) {
+        let Some(server) = self.server_of(number) else { return };
+        responses.iter().for_each(|(connection, text)| server.respond(*connection, Status::Ok, text));
     }
 
     /// Cancels the turn of an agent. Whatever it is asked next begins another one.
@@ -348,6 +427,8 @@ impl Hosts {
             cancel_turn(session, connection, core.now());
         }
         session.waiting = None;
+        let (number, responses) = (session.process, session.take_responses());
+        self.send_responses(number, &responses);
         self.is_due = true;
     }
 
@@ -390,7 +471,11 @@ impl Hosts {
 
     /// Ends a process without waiting for its end.
     fn end(&mut self, core: &mut Core, number: u64) {
-        if let Some(Process { state: State::Running(process, _), .. }) = self.processes.remove(&number) {
+        let Some(Process { state, server, .. }) = self.processes.remove(&number) else { return };
+        if let Some(server) = server {
+            server.end(core.reactor());
+        }
+        if let State::Running(process, _) = state {
             let now = core.now();
             self.ending.push(process.end(now, core.reactor()));
         }
@@ -418,6 +503,7 @@ impl Hosts {
             connection.close(&id);
         }
         self.answer(number, session.cancel(core.now()));
+        self.send_responses(number, &session.take_responses());
         self.write(core, number);
     }
 }

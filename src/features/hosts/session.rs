@@ -8,19 +8,24 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::Value;
 
 use super::connection::{Answer, Opened, Opening};
+use super::mcp_server;
 use super::updates::{self, HostCall};
-use crate::agent::{Agent, Context, HostAsks, HostVerdict};
+use crate::agent::{Agent, Context, HostAsks, HostVerdict, OUR_TOOL_CALL_PREFIX};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::AgentId;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
-use crate::domain::tool::ToolCall;
+use crate::domain::tool::{ToolCall, ToolResult};
 use crate::provider::host::{HostPrompt, HostSession};
 use crate::repl::core::Core;
 
 /// How many things may wait for an agent, and how many calls a turn may have.
 const MAX_WAITING: usize = 100_000;
 const MAX_CALLS: usize = 10_000;
+/// How many calls of our tools a host may have under way in one session.
+const MAX_OUR_TOOL_CALLS: usize = 32;
+/// The result of a call of our tools that the host has cancelled before it began.
+pub(super) const WITHDRAWN: &str = "not run: cancelled by the host";
 /// The most text of a turn, in bytes, as for a reply of a model.
 const MAX_TEXT: usize = 16 << 20;
 
@@ -34,6 +39,8 @@ enum Said {
     Result(String),
     /// It asks before a call.
     Asks(HostAsks, Question),
+    /// It calls one of our tools.
+    CallsOurTool(ToolCall),
     /// A list of tasks: a call that is over.
     Plan(ToolCall, String),
     End(Result<Finish, Error>),
@@ -45,8 +52,19 @@ struct Question {
     options: Value,
 }
 
+/// The HTTP connection and the JSON-RPC id of a request to our MCP server.
+type McpRequest = (u64, Value);
+
 /// A session in which an agent speaks to its host.
 pub(super) struct Session {
+    /// Names the session in the URL of our MCP server.
+    pub(super) secret: String,
+    /// Requests for calls of our tools that are under way, by call.
+    our_tool_calls: BTreeMap<String, McpRequest>,
+    /// Responses to those requests that were not sent yet, by connection.
+    responses: Vec<(u64, String)>,
+    /// In this turn.
+    our_tool_call_count: usize,
     pub(super) host: String,
     /// The process that has it.
     pub(super) process: u64,
@@ -85,6 +103,10 @@ impl Session {
     pub(super) fn new(host: String, process: u64, waiting: HostPrompt) -> Self {
         let known = waiting.session.clone();
         Self {
+            secret: uuid::Uuid::new_v4().simple().to_string(),
+            our_tool_calls: BTreeMap::new(),
+            responses: Vec::new(),
+            our_tool_call_count: 0,
             host,
             known,
             opening: None,
@@ -186,6 +208,7 @@ impl Session {
         };
         self.turns += 1;
         (self.usage, self.received, self.is_signed) = (None, 0, false);
+        self.our_tool_call_count = 0;
         self.queue.clear();
         self.calls.clear();
         match before.is_empty() {
@@ -197,6 +220,7 @@ impl Session {
     /// The agent does not wait for the turn any more. Returns the questions that nobody answers.
     pub(super) fn cancel(&mut self, until: Moment) -> Vec<Answer> {
         self.give_up_at = Some(until);
+        self.refuse_our_tool_calls("no result: the turn was interrupted");
         let (end, others): (VecDeque<Said>, VecDeque<Said>) =
             self.queue.drain(..).partition(|said| matches!(said, Said::End(_)));
         self.queue = end;
@@ -238,12 +262,19 @@ impl Session {
 
     /// Adds what is said of a call.
     fn on_call(&mut self, update: &Value) {
-        let Some(id) = update["toolCallId"].as_str() else { return };
+        let Some(id) = update["toolCallId"].as_str().filter(|id| !id.starts_with(OUR_TOOL_CALL_PREFIX)) else { return };
         let call = self.calls.entry(id.to_owned()).or_default();
         if call.is_over {
             return;
         }
         call.merge(update);
+        if call.is_of_our_server() {
+            if call.has_ended() {
+                call.is_over = true;
+                call.forget();
+            }
+            return;
+        }
         if call.is_known() && !std::mem::replace(&mut call.is_queued, true) {
             self.queue.push_back(Said::Call(id.to_owned()));
         }
@@ -256,11 +287,17 @@ impl Session {
     pub(super) fn on_permission(&mut self, request: Value, params: &Value) -> Option<Answer> {
         let update = &params["toolCall"];
         let is_awaited = self.is_at_turn() && !self.is_overfull();
-        let Some(id) = update["toolCallId"].as_str().filter(|_| is_awaited) else {
+        let is_id = |id: &&str| is_awaited && !id.starts_with(OUR_TOOL_CALL_PREFIX);
+        let Some(id) = update["toolCallId"].as_str().filter(is_id) else {
             return Some((request, None));
         };
         let call = self.calls.entry(id.to_owned()).or_default();
         call.merge(update);
+        if call.is_of_our_server() {
+            // It is judged when it arrives there.
+            let options = params["options"].clone();
+            return Some(answer(Question { request, options }, true));
+        }
         if !std::mem::replace(&mut call.is_queued, true) {
             self.queue.push_back(Said::Call(id.to_owned()));
         }
@@ -271,9 +308,64 @@ impl Session {
         None
     }
 
+    /// The host calls one of our tools.
+    pub(super) fn on_our_tool_call(&mut self, (connection, request): McpRequest, name: &str, arguments: &Value) {
+        self.received += arguments.to_string().len();
+        let is_full = self.our_tool_calls.len() >= MAX_OUR_TOOL_CALLS
+            || self.our_tool_call_count > MAX_CALLS
+            || self.is_overfull();
+        let refused = match self.is_at_turn() {
+            false => Some("not run: the turn has ended"),
+            true => is_full.then_some("not run: too many calls at once or in this turn"),
+        };
+        if let Some(why) = refused {
+            return self.responses.push((connection, mcp_server::call_response(&request, why, true)));
+        }
+        self.our_tool_call_count += 1;
+        let id = format!("{OUR_TOOL_CALL_PREFIX}{}-{}", self.turns, self.our_tool_call_count);
+        self.our_tool_calls.insert(id.clone(), (connection, request));
+        let call = ToolCall { id, name: name.to_owned(), arguments: arguments.to_string() };
+        self.queue.push_back(Said::CallsOurTool(call));
+    }
+
+    /// The host has cancelled this request. Returns the id of a call that the agent may have begun.
+    pub(super) fn on_withdrawn(&mut self, request: &Value) -> Option<String> {
+        let (call, _) = self.our_tool_calls.iter().find(|(_, (_, asked))| asked == request)?;
+        let call = call.clone();
+        let is_it = |said: &Said| matches!(said, Said::CallsOurTool(queued) if queued.id == call);
+        let queued = self.queue.iter().position(is_it);
+        match queued.and_then(|at| self.queue.remove(at)).and_then(|_| self.our_tool_calls.remove(&call)) {
+            Some((connection, request)) => {
+                self.responses.push((connection, mcp_server::call_response(&request, WITHDRAWN, true)));
+                None
+            }
+            None => Some(call),
+        }
+    }
+
+    /// A call of one of our tools is over.
+    pub(super) fn on_our_tool_result(&mut self, result: &ToolResult) {
+        if let Some((connection, request)) = self.our_tool_calls.remove(&result.call_id) {
+            self.responses.push((connection, mcp_server::call_response(&request, &result.content, result.is_error)));
+        }
+    }
+
+    fn refuse_our_tool_calls(&mut self, why: &str) {
+        self.queue.retain(|said| !matches!(said, Said::CallsOurTool(_)));
+        for (connection, request) in std::mem::take(&mut self.our_tool_calls).into_values() {
+            self.responses.push((connection, mcp_server::call_response(&request, why, true)));
+        }
+    }
+
+    /// Responses to requests to our MCP server, by connection.
+    pub(super) fn take_responses(&mut self) -> Vec<(u64, String)> {
+        std::mem::take(&mut self.responses)
+    }
+
     /// The turn is over. The end of a cancelled one is not told.
     pub(super) fn on_ended(&mut self, result: Result<Value, Error>) {
         self.turn = None;
+        self.refuse_our_tool_calls("no result: the turn has ended");
         if self.give_up_at.take().is_some() {
             return;
         }
@@ -340,6 +432,10 @@ impl Session {
                 }
                 Said::Plan(call, result) => {
                     plans.push((call.id.clone(), result));
+                    events.push(call_event(call, calls));
+                    calls += 1;
+                }
+                Said::CallsOurTool(call) => {
                     events.push(call_event(call, calls));
                     calls += 1;
                 }
@@ -422,6 +518,7 @@ impl Session {
                 agent.answer_call(&id, result, context);
                 true
             }
+            Some(Said::CallsOurTool(call)) => agent.add_host_call(call, context),
             Some(Said::Plan(call, result)) => {
                 let id = call.id.clone();
                 agent.add_host_call(call, context);

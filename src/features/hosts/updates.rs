@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::mcp_server;
 use crate::base::text::shortened;
 use crate::domain::mcp::shell_word;
 use crate::domain::stream::Usage;
@@ -83,6 +84,20 @@ impl HostCall {
     fn whole_title(&self) -> &str {
         let title = self.text("title").trim();
         title.strip_prefix('`').and_then(|title| title.strip_suffix('`')).unwrap_or(title)
+    }
+
+    /// Whether it is a call of our MCP server, which also gets it.
+    pub(super) fn is_of_our_server(&self) -> bool {
+        matches!(self.text("kind"), "" | "other")
+            && (mcp_server::is_title_of_our_tool(self.whole_title()) || self.is_approval_of_codex())
+    }
+
+    /// Whether Codex asks before a call of our MCP server.
+    fn is_approval_of_codex(&self) -> bool {
+        let input = self.fields.get("rawInput").unwrap_or(&Value::Null);
+        self.whole_title() == "Approve MCP tool call"
+            && input["server_name"] == mcp_server::NAME
+            && input["request"]["_meta"]["codex_approval_kind"] == "mcp_tool_call"
     }
 
     /// It is over: only that is remembered.
@@ -316,6 +331,29 @@ mod tests {
         call.merge(&json!({"rawInput": {}, "title": null, "status": "failed", "rawOutput": {"stdout": "none"}}));
         assert!(call.is_known() && call.has_ended());
         assert_eq!((call.to_call("c").name, call.result()), ("bash".into(), Err("none".into())));
+    }
+
+    #[test]
+    fn calls_of_our_server_are_known_by_their_whole_title() {
+        let is_ours = |update: Value| {
+            let mut call = HostCall::default();
+            call.merge(&update);
+            call.is_of_our_server()
+        };
+        for title in
+            ["mcp__polylogue__send_mail", "Tool: polylogue/wait", "agents (polylogue MCP Server)", "polylogue_kill"]
+        {
+            assert!(is_ours(json!({"kind": "other", "title": title})), "{title}");
+            assert!(!is_ours(json!({"kind": "execute", "title": title})), "a command is written by a model");
+            assert!(!is_ours(json!({"kind": "other", "title": format!("{title} {{}}")})), "{title}");
+        }
+        let asks = |title: &str, server: &str| {
+            let request = json!({"_meta": {"codex_approval_kind": "mcp_tool_call"}});
+            json!({"kind": "other", "title": title, "rawInput": {"server_name": server, "request": request}})
+        };
+        assert!(is_ours(asks("Approve MCP tool call", "polylogue")));
+        assert!(!is_ours(asks("Approve MCP tool call", "files")));
+        assert!(!is_ours(asks("mcp__files__write", "polylogue")), "the model has written these arguments");
     }
 
     #[test]
