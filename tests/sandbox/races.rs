@@ -63,23 +63,43 @@ fn a_repository_that_is_removed_meanwhile_stops_no_command() {
     if !levels(&place).iter().any(|level| level.has_namespaces()) {
         return eprintln!("there are no namespaces here: nothing is mounted");
     }
-    let env = environment(&place);
-    let is_over = AtomicBool::new(false);
-    let churn = || {
-        let tops: Vec<_> = (0..8).map(|n| place.path("home/work").join(format!("clone-{n}"))).collect();
-        while !is_over.load(Ordering::Relaxed) {
-            for top in &tops {
-                let git = top.join("below/.git");
-                // What a command that starts protects may be kept for a moment.
-                let made = fs::create_dir_all(git.join("hooks"));
-                made.and_then(|()| fs::write(git.join("HEAD"), "ref: refs/heads/main\n")).unwrap_or_default();
-            }
-            tops.iter().for_each(|top| fs::remove_dir_all(top).unwrap_or_default());
+    let tops: Vec<_> = (0..8).map(|n| place.path("home/work").join(format!("clone-{n}"))).collect();
+    commands_start_beside(&environment(&place), || {
+        for top in &tops {
+            let git = top.join("below/.git");
+            // What a command that starts protects may be kept for a moment.
+            let made = fs::create_dir_all(git.join("hooks"));
+            made.and_then(|()| fs::write(git.join("HEAD"), "ref: refs/heads/main\n")).unwrap_or_default();
         }
-    };
+        tops.iter().for_each(|top| fs::remove_dir_all(top).unwrap_or_default());
+    });
+}
+
+#[test]
+fn hidden_files_that_are_removed_meanwhile_stop_no_command() {
+    let place = Place::new(None);
+    if !levels(&place).iter().any(|level| level.has_namespaces()) {
+        return eprintln!("there are no namespaces here: nothing is hidden");
+    }
+    let keys: Vec<_> = (0..8).map(|n| place.path("home").join(format!("key-{n}"))).collect();
+    let settings = SandboxSettings { hidden: keys.clone(), ..SandboxSettings::default() };
+    let env = Environment { sandbox: Policy::new(settings), ..environment(&place) };
+    commands_start_beside(&env, || {
+        keys.iter().for_each(|key| fs::write(key, "secret").unwrap_or_default());
+        keys.iter().for_each(|key| fs::remove_file(key).unwrap_or_default());
+    });
+}
+
+/// Runs commands while something else is repeated.
+fn commands_start_beside(env: &Environment, repeated: impl Fn() + Sync) {
+    let is_over = AtomicBool::new(false);
     let contents: Vec<String> = std::thread::scope(|scope| {
-        scope.spawn(churn);
-        let contents = (0..20).map(|_| run(&env, "echo started", || {})).collect();
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                repeated();
+            }
+        });
+        let contents = (0..20).map(|_| run(env, "echo started", || {})).collect();
         is_over.store(true, Ordering::Relaxed);
         contents
     });

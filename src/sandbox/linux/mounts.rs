@@ -294,13 +294,22 @@ impl Builder<'_> {
     /// Makes a path unreadable. A directory that something open lies in can be entered.
     fn mask(&mut self, path: &Path) -> Result<(), String> {
         self.is_writable.insert(path.to_owned(), false);
-        let Ok(found) = path.symlink_metadata() else { return Ok(()) };
-        if !found.is_dir() {
-            return with_context(path.display(), mount_bind_recursive("/dev/null", path));
+        let mut masked = Ok(());
+        // It may be removed and replaced in between.
+        for _ in 0..ATTEMPTS {
+            let Ok(found) = path.symlink_metadata() else { return Ok(()) };
+            masked = if found.is_dir() {
+                let mut open = self.plan.writable.iter().chain(&self.plan.readable);
+                let is_passed = open.any(|open| open.starts_with(path) && open != path);
+                tmpfs(path, if is_passed { "711" } else { "000" })
+            } else {
+                with_context(path.display(), mount_bind_recursive("/dev/null", path))
+            };
+            if masked.is_ok() {
+                break;
+            }
         }
-        let mut open = self.plan.writable.iter().chain(&self.plan.readable);
-        let is_passed = open.any(|open| open.starts_with(path) && open != path);
-        tmpfs(path, if is_passed { "711" } else { "000" })
+        masked
     }
 
     /// Makes mount points of everything protected, of the symbolic links that lead to it, and of every directory between a
