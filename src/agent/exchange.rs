@@ -396,7 +396,7 @@ impl Agent {
     /// Acts on deadlines that have passed: retries, stalls, checkpoints, waits for mail. Script steps are played by
     /// [`Agent::absorb_stream`].
     pub fn check_deadlines(&mut self, context: &mut Context) {
-        if matches!(self.state, State::ExecutingTool | State::AwaitingApproval) {
+        if self.state.is_at_calls() {
             self.end_waits(context);
         }
         if self.state != State::WaitingForLlm {

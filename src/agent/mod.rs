@@ -495,8 +495,7 @@ impl Agent {
     pub fn deadlines(&self) -> impl Iterator<Item = (Moment, &'static str)> {
         let curl = self.connection.timer().map(|at| (at, "curl timer"));
         let exchange = (self.state == State::WaitingForLlm).then(|| self.exchange.deadlines());
-        let is_at_calls = matches!(self.state, State::ExecutingTool | State::AwaitingApproval);
-        let wait = self.work.deadline().filter(|_| is_at_calls).map(|at| (at, "wait"));
+        let wait = self.work.deadline().filter(|_| self.state.is_at_calls()).map(|at| (at, "wait"));
         curl.into_iter().chain(exchange.into_iter().flatten()).chain(wait)
     }
 

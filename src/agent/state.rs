@@ -35,6 +35,11 @@ impl State {
         }
     }
 
+    /// Whether calls of a reply run or wait for approval.
+    pub const fn is_at_calls(self) -> bool {
+        matches!(self, Self::ExecutingTool | Self::AwaitingApproval)
+    }
+
     /// The next state.
     ///
     /// # Panics

@@ -15,7 +15,8 @@
 //! |---|---|
 //! | `calls` | how a tool asks the loop to serve a call, and how the listener arrives |
 //! | `hosts` | which hosts and addresses a call may reach |
-//! | `request` | the head of a request |
+//! | `head` | the lines of a request before its body |
+//! | `request` | a request to the proxy |
 //! | `body` | where the body of a plain request ends |
 //! | `stream` | a socket, and the bytes between two of them |
 //! | `connection` | a client from its request to the end |
@@ -23,11 +24,16 @@
 mod body;
 mod calls;
 mod connection;
+mod head;
 mod hosts;
 mod request;
 mod stream;
 
+#[cfg(feature = "hosts")]
+pub use body::Body;
 pub use calls::{Announced, Calls, Incoming, NewCall, receive_listener, tell};
 pub use connection::Connection;
+#[cfg(feature = "hosts")]
+pub use head::{Head, Header};
 pub use hosts::AllowedHosts;
 pub use stream::{Progress, is_out_of_descriptors};

@@ -2,8 +2,8 @@
 //! server (RFC 9112, 3.2). Requests that another program could read differently are refused.
 
 use super::body::Body;
+use super::head::{Head, Header};
 use crate::domain::host::Target;
-use crate::domain::http::is_token;
 
 /// In bytes.
 const MAX_HEAD: usize = 64 << 10;
@@ -65,12 +65,6 @@ impl Refusal {
     }
 }
 
-struct Header<'a> {
-    name: String,
-    value: &'a str,
-    line: &'a str,
-}
-
 impl Request {
     /// Whether [`Request::read`] can find more than before, when everything from `before` on is new.
     pub fn may_be_whole(bytes: &[u8], before: usize) -> bool {
@@ -90,34 +84,18 @@ impl Request {
             return if is_too_long { Err(refusal()) } else { Ok(None) };
         };
         let (head, rest) = (&bytes[..end], &bytes[end + 4..]);
-        let head = std::str::from_utf8(head).map_err(|_| Refusal::bad("the head of the request is not UTF-8"))?;
-        let mut lines = head.split("\r\n");
-        let is_clean = |line: &str| !line.chars().any(|c| c.is_control() && c != '\t');
-        if !lines.clone().all(is_clean) {
-            return Err(Refusal::bad("the head of the request has a control character"));
-        }
-        let request_line = lines.next().unwrap_or_default();
-        let headers = lines.map(header).collect::<Option<Vec<_>>>();
-        let headers = headers.ok_or_else(|| Refusal::bad("a header is malformed"))?;
-        Self::of(request_line, &headers, rest).map(Some)
+        Self::of(&Head::parse(head).map_err(Refusal::bad)?, rest).map(Some)
     }
 
-    fn of(request_line: &str, headers: &[Header<'_>], rest: &[u8]) -> Result<Self, Refusal> {
-        let mut words = request_line.split(' ');
-        let (Some(method), Some(url), Some(version @ ("HTTP/1.0" | "HTTP/1.1")), None) =
-            (words.next(), words.next(), words.next(), words.next())
-        else {
-            return Err(Refusal::bad("the first line is not METHOD URL HTTP/1.1"));
-        };
-        if !is_token(method) {
-            return Err(Refusal::bad("the method is malformed"));
-        }
+    fn of(head: &Head<'_>, rest: &[u8]) -> Result<Self, Refusal> {
+        let Head { method, target: url, version, headers } = head;
+        let (method, url) = (*method, *url);
         if method == "CONNECT" {
             let target = Target::parse(url, None).ok_or_else(|| Refusal::bad("CONNECT needs HOST:PORT"))?;
             return Ok(Self { target, is_tunnel: true, first: rest.to_vec(), body: Body::Endless });
         }
         let (target, path) = parts_of(url)?;
-        let mut body = body(headers, version)?;
+        let mut body = head.body().map_err(Refusal::bad)?;
         let path = if method == "OPTIONS" && path == "/" && !url.ends_with('/') { "*" } else { &path };
         let mut first = head_for_server(method, path, version, &target, headers).into_bytes();
         let count = body.take(rest);
@@ -127,11 +105,6 @@ impl Request {
         }
         Ok(Self { target, is_tunnel: false, first, body })
     }
-}
-
-fn header(line: &str) -> Option<Header<'_>> {
-    let (name, value) = line.split_once(':').filter(|(name, _)| is_token(name))?;
-    Some(Header { name: name.to_ascii_lowercase(), value: value.trim_matches([' ', '\t']), line })
 }
 
 /// The host, and the path with the query.
@@ -166,21 +139,6 @@ fn head_for_server(method: &str, path: &str, version: &str, target: &Target, hea
 
 fn is_about_body(header: &Header<'_>) -> bool {
     matches!(header.name.as_str(), "content-length" | "transfer-encoding")
-}
-
-/// Two answers to the question where the body ends are one too many: the server might take the other one.
-fn body(headers: &[Header<'_>], version: &str) -> Result<Body, Refusal> {
-    let of_name = |name: &'static str| headers.iter().filter(move |header| header.name == name);
-    let lengths: Vec<&str> = of_name("content-length").map(|header| header.value).collect();
-    let codings: Vec<&str> = of_name("transfer-encoding").map(|header| header.value).collect();
-    match (&lengths[..], &codings[..]) {
-        ([], []) => Ok(Body::Length(0)),
-        ([length], []) if length.chars().all(|c| c.is_ascii_digit()) => {
-            length.parse().map(Body::Length).map_err(|_| Refusal::bad("Content-Length is not a number"))
-        }
-        ([], [coding]) if coding.eq_ignore_ascii_case("chunked") && version == "HTTP/1.1" => Ok(Body::CHUNKED),
-        _ => Err(Refusal::bad("Content-Length and Transfer-Encoding are repeated, conflicting or not supported")),
-    }
 }
 
 #[cfg(test)]

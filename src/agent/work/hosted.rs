@@ -66,7 +66,7 @@ impl Work {
 impl Agent {
     /// Whether calls are carried out or asked about.
     pub fn carries_out_calls(&self) -> bool {
-        matches!(self.state, State::ExecutingTool | State::AwaitingApproval) && !self.work.calls.is_empty()
+        self.state.is_at_calls() && !self.work.calls.is_empty()
     }
 
     /// Adds a call that the host has begun while others run. False if none runs or the agent is stopping.

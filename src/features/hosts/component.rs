@@ -68,7 +68,7 @@ impl Component for Hosts {
         }
         for server in self.processes.values_mut().filter_map(|process| process.server.as_mut()) {
             // What cannot be sent is found out when the process ends.
-            self.is_due |= server.send(core.reactor()).unwrap_or(false);
+            let _ = server.send(core.reactor());
         }
         self.end_unused(core);
         self.tell_of_protected_files(core);

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, RawFd};
 
 use crate::base::error::Result;
-use crate::proxy::is_out_of_descriptors;
+use crate::proxy::{Body, Head, Header, is_out_of_descriptors};
 use crate::reactor::{Reactor, Source};
 
 /// In bytes.
@@ -155,14 +155,15 @@ impl Server {
     }
 
     /// Sends a JSON body, or none if it is empty. Ignored if the connection is gone.
-    pub(super) fn respond(&mut self, connection: u64, status: Status, body: &str) {
-        if let Some(connection) = self.connections.get_mut(&connection) {
-            connection.respond(status, body);
-        }
+    /// Returns whether more has arrived on it.
+    pub(super) fn respond(&mut self, connection: u64, status: Status, body: &str) -> bool {
+        let Some(connection) = self.connections.get_mut(&connection) else { return false };
+        connection.respond(status, body);
+        !connection.received.is_empty()
     }
 
-    /// Sends responses and closes finished connections. Returns whether complete requests are still waiting.
-    pub(super) fn send(&mut self, reactor: &mut Reactor) -> Result<bool> {
+    /// Sends responses and closes finished connections.
+    pub(super) fn send(&mut self, reactor: &mut Reactor) -> Result<()> {
         let (name, number) = self.feature;
         for connection in self.connections.values_mut().filter(|connection| !connection.unsent.is_empty()) {
             connection.write();
@@ -172,7 +173,7 @@ impl Server {
         let is_ended = |(_, connection): &(&u64, &Connection)| connection.is_ended();
         let ended: Vec<u64> = self.connections.iter().filter(is_ended).map(|(number, _)| *number).collect();
         ended.into_iter().for_each(|number| self.close(number, reactor));
-        Ok(self.connections.values().any(Connection::has_request))
+        Ok(())
     }
 
     /// Closes everything.
@@ -227,10 +228,6 @@ impl Connection {
 
     fn is_idle(&self) -> bool {
         !self.has_open_request && self.unsent.is_empty() && self.received.is_empty()
-    }
-
-    fn has_request(&self) -> bool {
-        !self.has_open_request && !self.is_last && !matches!(parse(&self.received), Ok(None))
     }
 
     /// Whether nothing more is to be read or written.
@@ -289,32 +286,20 @@ fn parse(bytes: &[u8]) -> std::result::Result<Option<Parsed>, Status> {
     let Some(head_end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return if bytes.len() > MAX_HEAD { Err(Status::TooLarge) } else { Ok(None) };
     };
-    let head = std::str::from_utf8(&bytes[..head_end]).map_err(|_| Status::BadRequest)?;
-    let mut lines = head.split("\r\n");
-    let first: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
-    let [method, path, version @ ("HTTP/1.1" | "HTTP/1.0")] = first[..] else { return Err(Status::BadRequest) };
-    let (mut length, mut is_last) = (None, version == "HTTP/1.0");
-    for line in lines {
-        let (name, value) = line.split_once(':').ok_or(Status::BadRequest)?;
-        if name.is_empty() || name.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
-            return Err(Status::BadRequest);
-        }
-        match (name.to_ascii_lowercase().as_str(), value.trim()) {
-            ("content-length", _) if length.is_some() => return Err(Status::BadRequest),
-            ("content-length", value) if value.bytes().all(|byte| byte.is_ascii_digit()) => {
-                length = Some(value.parse::<usize>().map_err(|_| Status::BadRequest)?);
-            }
-            ("content-length", _) => return Err(Status::BadRequest),
-            ("transfer-encoding", _) => return Err(Status::LengthRequired),
-            ("connection", value) => is_last |= value.eq_ignore_ascii_case("close"),
-            _ => {}
-        }
-    }
-    let (body, length) = (head_end + 4, length.unwrap_or_default());
+    let head = Head::parse(&bytes[..head_end]).map_err(|_| Status::BadRequest)?;
+    let length = match head.body() {
+        Ok(Body::Length(length)) => usize::try_from(length).unwrap_or(usize::MAX),
+        Ok(_) => return Err(Status::LengthRequired),
+        Err(_) => return Err(Status::BadRequest),
+    };
+    let closes = |header: &Header<'_>| header.name == "connection" && header.value.eq_ignore_ascii_case("close");
+    let is_last = head.version == "HTTP/1.0" || head.headers.iter().any(closes);
+    let body = head_end + 4;
     if length > MAX_BODY {
         return Err(Status::TooLarge);
     }
-    let parsed = Parsed { method: method.to_owned(), path: path.to_owned(), body, end: body + length, is_last };
+    let parsed =
+        Parsed { method: head.method.to_owned(), path: head.target.to_owned(), body, end: body + length, is_last };
     Ok((bytes.len() >= parsed.end).then_some(parsed))
 }
 

@@ -181,7 +181,8 @@ impl Hosts {
             if let Some((status, text)) = self.on_request(core, number, request)
                 && let Some(server) = self.server_of(number)
             {
-                server.respond(connection, status, &text);
+                let has_more = server.respond(connection, status, &text);
+                self.is_due |= has_more;
             }
         }
     }
@@ -416,7 +417,9 @@ impl Hosts {
     /// Sends responses to requests to our MCP server, by connection.
     fn send_responses(&mut self, number: u64, responses: &[(u64, String)]) {
         let Some(server) = self.server_of(number) else { return };
-        responses.iter().for_each(|(connection, text)| server.respond(*connection, Status::Ok, text));
+        let mut has_more = false;
+        responses.iter().for_each(|(connection, text)| has_more |= server.respond(*connection, Status::Ok, text));
+        self.is_due |= has_more;
     }
 
     /// Cancels the turn of an agent. Whatever it is asked next begins another one.
@@ -541,8 +544,7 @@ fn wants_reply(agent: &Agent) -> bool {
     }
     match agent.state() {
         AgentState::WaitingForLlm => !matches!(agent.wait(), Wait::Nothing | Wait::Retry { .. } | Wait::Key),
-        AgentState::ExecutingTool | AgentState::AwaitingApproval => true,
-        _ => false,
+        state => state.is_at_calls(),
     }
 }
 

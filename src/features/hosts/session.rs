@@ -262,7 +262,7 @@ impl Session {
 
     /// Adds what is said of a call.
     fn on_call(&mut self, update: &Value) {
-        let Some(id) = update["toolCallId"].as_str().filter(|id| !id.starts_with(OUR_TOOL_CALL_PREFIX)) else { return };
+        let Some(id) = call_id(update) else { return };
         let call = self.calls.entry(id.to_owned()).or_default();
         if call.is_over {
             return;
@@ -287,8 +287,7 @@ impl Session {
     pub(super) fn on_permission(&mut self, request: Value, params: &Value) -> Option<Answer> {
         let update = &params["toolCall"];
         let is_awaited = self.is_at_turn() && !self.is_overfull();
-        let is_id = |id: &&str| is_awaited && !id.starts_with(OUR_TOOL_CALL_PREFIX);
-        let Some(id) = update["toolCallId"].as_str().filter(is_id) else {
+        let Some(id) = call_id(update).filter(|_| is_awaited) else {
             return Some((request, None));
         };
         let call = self.calls.entry(id.to_owned()).or_default();
@@ -310,7 +309,8 @@ impl Session {
 
     /// The host calls one of our tools.
     pub(super) fn on_our_tool_call(&mut self, (connection, request): McpRequest, name: &str, arguments: &Value) {
-        self.received += arguments.to_string().len();
+        let arguments = arguments.to_string();
+        self.received += arguments.len();
         let is_full = self.our_tool_calls.len() >= MAX_OUR_TOOL_CALLS
             || self.our_tool_call_count > MAX_CALLS
             || self.is_overfull();
@@ -324,7 +324,7 @@ impl Session {
         self.our_tool_call_count += 1;
         let id = format!("{OUR_TOOL_CALL_PREFIX}{}-{}", self.turns, self.our_tool_call_count);
         self.our_tool_calls.insert(id.clone(), (connection, request));
-        let call = ToolCall { id, name: name.to_owned(), arguments: arguments.to_string() };
+        let call = ToolCall { id, name: name.to_owned(), arguments };
         self.queue.push_back(Said::CallsOurTool(call));
     }
 
@@ -419,35 +419,25 @@ impl Session {
 
     /// The next part of a reply. Whether it has ended.
     fn tell_reply(&mut self, agent: &mut Agent, context: &mut Context<'_>) -> bool {
-        let (mut events, mut plans) = (Vec::new(), Vec::new());
-        let mut calls = 0;
+        let (mut events, mut calls, mut plans) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(said) = self.queue.pop_front() {
             match said {
-                Said::Text(text) if calls == 0 => events.push(StreamEvent::Text(text)),
-                Said::Thinking(text) if calls == 0 => events.push(StreamEvent::Thinking(text)),
-                Said::Call(id) => {
-                    let Some(call) = self.calls.get(&id) else { continue };
-                    events.push(call_event(call.to_call(&id), calls));
-                    calls += 1;
-                }
+                Said::Text(text) if calls.is_empty() => events.push(StreamEvent::Text(text)),
+                Said::Thinking(text) if calls.is_empty() => events.push(StreamEvent::Thinking(text)),
+                Said::Call(id) => calls.extend(self.calls.get(&id).map(|call| call.to_call(&id))),
+                Said::CallsOurTool(call) => calls.push(call),
                 Said::Plan(call, result) => {
                     plans.push((call.id.clone(), result));
-                    events.push(call_event(call, calls));
-                    calls += 1;
-                }
-                Said::CallsOurTool(call) => {
-                    events.push(call_event(call, calls));
-                    calls += 1;
+                    calls.push(call);
                 }
                 // The call was over before the agent heard of it.
-                Said::Result(_) if calls == 0 => {}
-                Said::Asks(asks, question) if calls == 0 => {
-                    events.push(call_event(asks.call.clone(), 0));
-                    calls += 1;
+                Said::Result(_) if calls.is_empty() => {}
+                Said::Asks(asks, question) if calls.is_empty() => {
+                    calls.push(asks.call.clone());
                     self.queue.push_front(Said::Asks(asks, question));
                     break;
                 }
-                Said::End(ended) if calls == 0 => {
+                Said::End(ended) if calls.is_empty() => {
                     self.end(ended, &mut events);
                     break;
                 }
@@ -457,19 +447,21 @@ impl Session {
                 }
             }
         }
+        let has_calls = !calls.is_empty();
+        events.extend(calls.into_iter().enumerate().map(|(index, call)| call_event(call, index)));
         if events.is_empty() {
             return false;
         }
-        if calls > 0 {
+        if has_calls {
             events.extend([StreamEvent::Finish(Finish::ToolCalls), StreamEvent::Done]);
         }
         self.sign(agent, &mut events);
-        self.is_signed &= calls == 0;
+        self.is_signed &= !has_calls;
         agent.on_host_events(events, context);
         for (id, result) in plans {
             agent.answer_call(&id, Ok(result), context);
         }
-        calls > 0
+        has_calls
     }
 
     /// Each reply names the session, once.
@@ -546,6 +538,11 @@ fn answer(question: Question, is_allowed: bool) -> Answer {
     };
     let option = kinds.iter().find_map(of_kind);
     (question.request, option)
+}
+
+/// The id of a call that the host carries out itself.
+fn call_id(update: &Value) -> Option<&str> {
+    update["toolCallId"].as_str().filter(|id| !id.starts_with(OUR_TOOL_CALL_PREFIX))
 }
 
 fn text_of(update: &Value) -> Option<String> {

@@ -106,7 +106,7 @@ impl Jobs {
 /// Whether a fork includes what tools are still working at.
 pub(super) fn must_wait(core: &Core, agent: AgentId, fork: &Fork) -> Result<bool> {
     let state = core.agent(agent).ok_or_else(agent_gone)?.state();
-    Ok(fork.includes_current && matches!(state, State::ExecutingTool | State::AwaitingApproval))
+    Ok(fork.includes_current && state.is_at_calls())
 }
 
 /// Creates the child of a fork, in this environment or in that of its parent.
