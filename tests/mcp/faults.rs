@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use polylogue::config::McpServer;
+use polylogue::config::{McpServer, McpTransport};
 
 use super::{app_with, offered, request_of, result_of, server, servers_in};
 use crate::support::harness::Harness;
 use crate::support::peer::Peer;
 use crate::support::scene::reply_with_calls;
+use crate::support::write_executable;
 
 fn hasty(behaviour: &str) -> McpServer {
     McpServer { start_timeout: Duration::from_secs(2), call_timeout: Duration::from_secs(2), ..server(behaviour) }
@@ -25,11 +26,8 @@ fn a_server_that_does_not_start_holds_up_one_request_and_is_said_in_one_line() {
         let peer = Peer::start();
         let mut bad = hasty(behaviour);
         if behaviour == "nowhere" {
-            bad.transport = polylogue::config::McpTransport::Stdio {
-                command: "/nowhere/program".into(),
-                args: Vec::new(),
-                env: Vec::new(),
-            };
+            bad.transport =
+                McpTransport::Stdio { command: "/nowhere/program".into(), args: Vec::new(), env: Vec::new() };
         }
         let mut app = app_with(&peer, vec![bad, server("legacy")]);
         assert_eq!(offered(&request_of(&mut app, &peer)), ["mcp__legacy__first", "mcp__legacy__second"]);
@@ -39,6 +37,20 @@ fn a_server_that_does_not_start_holds_up_one_request_and_is_said_in_one_line() {
         // The next request does not wait for it.
         request_of(&mut app, &peer);
     }
+}
+
+#[test]
+fn a_program_that_has_no_network_to_download_with_is_explained_before_it_gives_up() {
+    let peer = Peer::start();
+    let transport = McpTransport::Stdio { command: "./npx".into(), args: Vec::new(), env: Vec::new() };
+    let mut app = app_with(&peer, vec![McpServer { transport, ..server("slow") }]);
+    write_executable(&app.directory().join("npx"), b"#!/bin/sh\nexec sleep 1000\n");
+    app.enter("hello");
+    app.turn_until("the reason", |app| {
+        let shown = app.screen_text().replace("\n  ", " ");
+        shown.contains("mcp slow: not started yet: npx has no network to download with")
+            && shown.contains(r#"net = ["registry.npmjs.org"] in [mcp.slow] gives it one"#)
+    });
 }
 
 #[test]

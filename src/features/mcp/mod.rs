@@ -223,7 +223,10 @@ impl Mcp {
         };
         let Some(server) = self.servers.get_mut(&number) else { return };
         let era = self.eras.get(&server.declaration.transport.about()).copied();
-        let session = Session::start(server.declaration.clone(), era, true, core.now());
+        let mut session = Session::start(server.declaration.clone(), era, true, core.now());
+        if let Some(why) = server.slow_start_reason() {
+            session.explain_slow_start(why, core.now());
+        }
         match LineProcess::new(started, ("mcp", number), core.reactor()) {
             Ok(process) => {
                 server.state = State::Running(Link::Pipe(Box::new(Pipe { process, session })));

@@ -1,7 +1,7 @@
 //! One declared server in one directory, shared by the agents that work there with the same powers.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::mcp::{McpCall, McpPrompt, McpResource, McpServer, McpTool, Transport};
 use crate::domain::rule::Rule;
+use crate::domain::sandbox::Network;
 use crate::features::mcp::protocol::Catalog;
 use crate::features::mcp::protocol::list::{self, full_name};
 use crate::sandbox::Watch;
@@ -23,6 +24,10 @@ use crate::tools::server_process::ServerProgram;
 /// How long a failed server is not started automatically; four times as long after each further failure.
 const PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// Programs that download what they run, and from where.
+const DOWNLOADERS: [(&str, &str); 5] = [("npx", NPM), ("pnpx", NPM), ("bunx", NPM), ("uvx", PYPI), ("pipx", PYPI)];
+const NPM: &str = r#"["registry.npmjs.org"]"#;
+const PYPI: &str = r#"["pypi.org", "files.pythonhosted.org"]"#;
 
 /// The common properties of agents that share a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,6 +205,21 @@ impl Server {
             promised: self.promised.clone(),
             is_served: false,
         })
+    }
+
+    /// Why it may take long to start, if it has no network to download with.
+    pub(super) fn slow_start_reason(&self) -> Option<String> {
+        let Transport::Stdio { command, .. } = &self.declaration.transport else { return None };
+        let program = Path::new(command).file_name()?.to_str()?;
+        let (_, hosts) = DOWNLOADERS.into_iter().find(|(name, _)| *name == program)?;
+        let sandbox = &self.environment.sandbox.settings;
+        let is_offline = self.declaration.net.is_empty() && sandbox.is_enabled && sandbox.network == Network::Off;
+        let name = &self.key.name;
+        let place = match self.declaration.project {
+            Some(_) => format!("a declaration of {name} in your own config.toml with net = {hosts} gives it one"),
+            None => format!("net = {hosts} in [mcp.{name}] gives it one"),
+        };
+        is_offline.then(|| format!("not started yet: {program} has no network to download with; {place}"))
     }
 
     /// Withdraws a consent that was given to another sandbox than the current one. Returns whether there was one.

@@ -30,6 +30,8 @@ use start::{capabilities, client};
 /// How long the answer to the first message may take before the server counts as one of the older era. Python servers
 /// take five seconds to start; a later answer is understood too.
 const PROBE: Duration = Duration::from_secs(8);
+/// How long a start may take before the person is told why.
+const SLOW_START: Duration = Duration::from_secs(3);
 /// Servers announce several changes of their list one after the other.
 const SETTLE: Duration = Duration::from_millis(100);
 /// How often one request may ask the person.
@@ -151,6 +153,8 @@ pub struct Session {
     capabilities: Value,
     probe_until: Option<Moment>,
     start_until: Option<Moment>,
+    /// What to say if it does not answer until then.
+    slow_start: Option<(Moment, String)>,
     list_again_at: Option<Moment>,
     catalogs_again_at: Option<Moment>,
     /// Requests that wait for a person.
@@ -178,6 +182,7 @@ impl Session {
             capabilities: Value::Null,
             probe_until: None,
             start_until,
+            slow_start: None,
             list_again_at: None,
             catalogs_again_at: None,
             waiting: BTreeMap::new(),
@@ -191,6 +196,11 @@ impl Session {
             session.send(Pending::Probe, "server/discover", modern(Map::new()));
         }
         session
+    }
+
+    /// What to say if the start is slow.
+    pub fn explain_slow_start(&mut self, why: String, now: Moment) {
+        self.slow_start = Some((now + SLOW_START, why));
     }
 
     /// The era, once it is known.
@@ -299,7 +309,8 @@ impl Session {
             _ => None,
         });
         let lists = self.list_again_at.into_iter().chain(self.catalogs_again_at);
-        own.chain(self.probe_until).chain(self.start_until).chain(lists).min()
+        let slow_start = self.slow_start.as_ref().filter(|_| !self.is_ready()).map(|(at, _)| *at);
+        own.chain(self.probe_until).chain(slow_start).chain(self.start_until).chain(lists).min()
     }
 
     pub fn on_deadline(&mut self, now: Moment) {
@@ -307,6 +318,11 @@ impl Session {
             let limit = self.server.start_timeout;
             let answered = if self.era.is_some() { "list its tools" } else { "answer" };
             return self.fail(format!("did not {answered} within {limit:?}"));
+        }
+        if let Some((_, why)) = self.slow_start.take_if(|(at, _)| *at <= now)
+            && !self.is_ready()
+        {
+            self.events.push_back(Event::Note(why));
         }
         if self.probe_until.is_some_and(|until| until <= now) {
             self.initialize();
