@@ -10,6 +10,7 @@ use crate::support::internals::{Body, State};
 use crate::support::write_executable;
 
 mod faults;
+mod files;
 mod real;
 mod sandbox;
 mod tools;

@@ -114,15 +114,15 @@ pub struct FileChange {
     pub after: FileState,
 }
 
-/// What one tool call or one undo changed.
+/// What one tool call, one turn of a host or one undo changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStep {
     /// Unique; also the name of its journal.
     pub id: String,
     pub agent: AgentId,
-    /// The tool call, as the provider named it; empty for an undo.
+    /// The tool call, as the provider named it; empty for an undo and for a turn of a host.
     pub call: String,
-    /// The tool, or [`UNDO`] or [`REDO`].
+    /// The tool or the host, or [`UNDO`] or [`REDO`].
     pub tool: String,
     /// In milliseconds since 1970.
     pub began_at: i64,
@@ -171,7 +171,7 @@ impl StoredStep {
         self.step.changes.iter().filter(|change| !self.undone.contains(&change.path))
     }
 
-    /// Whether a tool made it, and not a person who undid something.
+    /// Whether a tool or a host made it, and not a person who undid something.
     pub fn is_of_tool(&self) -> bool {
         self.step.tool != UNDO && self.step.tool != REDO
     }

@@ -35,9 +35,9 @@ pub struct Entry {
     pub kind: Kind,
     /// All of it, the most important first.
     pub text: String,
-    /// The files that the call changed, and whether that was undone.
+    /// The files that the call, or the turn of a host that it began, changed, and whether that was undone.
     pub files: Vec<(PathBuf, bool)>,
-    /// Why the changes of the call are not known.
+    /// Why these changes are not known.
     pub flaw: Option<String>,
     /// Tokens of the context after it, if the provider has counted them.
     pub context: Option<u64>,
@@ -94,7 +94,7 @@ pub fn timeline<'a>(
     let mut entries = builder.entries;
     let mut changed: BTreeMap<MessageId, Vec<&StoredStep>> = BTreeMap::new();
     steps.iter().filter(|step| step.is_of_tool()).for_each(|step| changed.entry(step.message).or_default().push(step));
-    for entry in entries.iter_mut().filter(|entry| matches!(entry.kind, Kind::Tool { .. })) {
+    for entry in entries.iter_mut().filter(|entry| !matches!(entry.kind, Kind::Fork(_))) {
         for stored in changed.remove(&entry.message).unwrap_or_default() {
             let files = stored.step.changes.iter();
             entry.files.extend(files.map(|change| (change.path.clone(), stored.undone.contains(&change.path))));

@@ -90,7 +90,7 @@ impl Repl {
                 offer_auto(&mut self.core, &self.terminals, agent_id);
             }
             Effect::Refused(message) => rules::note_refused(&mut self.core, agent_id, message),
-            Effect::FilesChanged(step) => file_steps::keep_step(&mut self.core, &step),
+            Effect::FilesChanged(step) => file_steps::keep_step(&mut self.core, &step, None),
             Effect::Decided { call, allowed } => self.on_decided(agent_id, call, allowed),
             Effect::ToolRequest(call, request) => self.on_tool_request(agent_id, call, request),
             Effect::WaitOver(call) => {

@@ -161,7 +161,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let outcome = execute(call, env, &mut LiveOutput { capture: &mut capture, job }, job);
     let ending = outcome.as_ref().ok().map(|outcome| &outcome.ending);
     let has_run = ending.is_some_and(|ending| !matches!(ending, Ending::NotStarted(_) | Ending::Weaker(_)));
-    let changed = watched.and_then(|watched| watched.finish(has_run, job.is_cancelled())).map(Box::new);
+    let changed = watched.and_then(|watched| watched.finish(env, has_run, job.is_cancelled())).map(Box::new);
     let output = match outcome {
         Ok(outcome) => output_of(SPEC.declaration.name, capture.finish(), &outcome, timeout(&call.arguments, env), env),
         Err(message) => Output::failure(message),

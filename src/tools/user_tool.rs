@@ -259,7 +259,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let outcome = running.run(env, &mut printed, limit, job);
     let ending = outcome.as_ref().ok().map(|outcome| &outcome.ending);
     let has_run = ending.is_some_and(|ending| !matches!(ending, Ending::NotStarted(_) | Ending::Weaker(_)));
-    let changed = watched.and_then(|watched| watched.finish(has_run, job.is_cancelled())).map(Box::new);
+    let changed = watched.and_then(|watched| watched.finish(env, has_run, job.is_cancelled())).map(Box::new);
     let output = match outcome {
         Ok(outcome) => super::bash::output_of(name, printed.text(&outcome.ending), &outcome, limit, env),
         Err(message) => Output::failure(format!("[not started: {message}]")),

@@ -54,6 +54,7 @@ while read -r line; do
         *) answer '{"sessionId":"s1"}' ;;
         esac ;;
     *'"method":"session/cancel"'*)
+        [ "$behaviour" = edits ] && touch late
         [ "$behaviour" = stubborn ] || end cancelled ;;
     *'"method":"session/prompt"'*)
         prompt=$id
@@ -105,6 +106,13 @@ while read -r line; do
             text "agents: ${listed%% *}"
             end end_turn ;;
         longs) text "$(tool wait '{"timeout":50}')"; end end_turn ;;
+        edits)
+            echo "$line" >> a.txt
+            mkdir -p made && touch made/one
+            update tool_call '"toolCallId":"edit","title":"Edit","kind":"edit","status":"completed","content":[{"type":"diff","path":"a.txt","oldText":"","newText":"x"}]'
+            text edited
+            case $line in *stay*) ;; *) end end_turn ;; esac
+            case $line in *leave*) exit ;; esac ;;
         plants) mkdir -p sub/.git/hooks; echo x > sub/.git/hooks/pre-commit; text planted; end end_turn ;;
         files)
             ask both ',"title":"Change two files","kind":"edit","content":[{"type":"diff","path":"a.txt","oldText":"a","newText":"b"},{"type":"diff","path":"secret/key","oldText":"a","newText":"b"}]'

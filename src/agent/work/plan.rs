@@ -139,8 +139,8 @@ impl Agent {
         }
     }
 
-    /// The environment of a call; its file changes are recorded.
-    pub(in crate::agent) fn environment_of_call(&self, call: &str) -> Arc<Environment> {
+    /// The environment of a call, or of a turn of a host; its file changes are recorded.
+    pub fn environment_of_call(&self, call: &str) -> Arc<Environment> {
         let mut environment = self.tool_environment();
         if let Some(snapshots) = environment.snapshots.clone() {
             let recorder = Recorder { snapshots, agent: self.id(), call: call.to_owned() };

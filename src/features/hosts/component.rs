@@ -1,5 +1,6 @@
 //! How the loop drives the hosts.
 
+use super::session::Session;
 use super::{Hosts, Process, State};
 use crate::agent::Effect;
 use crate::base::clock::Moment;
@@ -57,6 +58,7 @@ impl Component for Hosts {
 
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
         self.is_due = false;
+        self.end_turns(core);
         for number in self.processes.keys().copied().collect::<Vec<_>>() {
             self.step_process(core, number);
         }
@@ -71,9 +73,9 @@ impl Component for Hosts {
             let _ = server.send(core.reactor());
         }
         self.end_unused(core);
-        self.tell_of_protected_files(core);
         let now = core.now();
         self.ending.retain_mut(|ending| !ending.is_over(now));
+        self.keep_left_files(core);
     }
 
     fn has_work(&self, _: &Core) -> bool {
@@ -86,19 +88,22 @@ impl Component for Hosts {
             State::Starting(_) => Some(now + TOOL_POLL),
             State::Running(process, connection) => connection.deadline().into_iter().chain(process.deadline()).min(),
         });
-        let of_cancelled = self.sessions.values().filter_map(|session| session.give_up_at);
-        let is_polled = !self.ending.is_empty() || !self.watched.is_empty();
+        let of_cancelled = self.sessions.values().filter_map(|session| session.gives_up_at());
+        let is_polled = self.has_to_end() || self.sessions.values().any(Session::is_at_files);
         let of_ending = is_polled.then(|| now + TOOL_POLL);
         let at = of_process.chain(of_cancelled).chain(of_ending).min();
         at.map(|at| (at, WakeReason::Feature("hosts")))
     }
 
     fn begin_end(&mut self, core: &mut Core) {
+        for agent in self.sessions.keys().copied().collect::<Vec<_>>() {
+            self.leave_files(agent, true);
+        }
         self.sessions.clear();
         self.end_unused(core);
     }
 
     fn has_to_end(&self) -> bool {
-        !self.ending.is_empty()
+        !self.ending.is_empty() || !self.left.is_empty()
     }
 }

@@ -20,6 +20,7 @@
 //! | `command` | `/hosts` |
 //! | `component` | how the loop drives the hosts |
 //! | `connection` | the messages of the protocol |
+//! | `files` | what a host changes in a turn |
 //! | `http` | a server on a loopback address, for one process |
 //! | `mcp_server` | the messages by which hosts use our tools |
 //! | `session` | what an agent is told of what its host says |
@@ -28,6 +29,7 @@
 mod command;
 mod component;
 mod connection;
+mod files;
 mod http;
 mod mcp_server;
 mod session;
@@ -35,14 +37,15 @@ mod updates;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::agent::{Agent, State as AgentState, Wait};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::AgentId;
-use crate::base::job::{Job, JobThread};
 use crate::base::json_rpc::{AUTH_REQUIRED, Fault};
 use crate::domain::agent_host::AgentHost;
 use crate::domain::approval::Policy;
@@ -50,11 +53,12 @@ use crate::domain::scrollback::LineKind;
 use crate::domain::stream::StreamEvent;
 use crate::features::Feature;
 use crate::provider::host::HostPrompt;
-use crate::repl::core::Core;
+use crate::repl::core::{Core, file_steps};
+use crate::sandbox::Watch;
 use crate::tools::line_process::{Ending, LineProcess, Starting};
-use crate::tools::protected_changes;
 use crate::tools::server_process::ServerProgram;
 use connection::{Answer, Connection, Event, Opened};
+use files::{Comparison, TurnFiles};
 use http::{Request, Server, Status};
 use mcp_server::Outcome;
 use session::{Session, WITHDRAWN};
@@ -74,10 +78,20 @@ struct Hosts {
     /// Of processes; never reused.
     numbers: u64,
     ending: Vec<Ending>,
-    /// What their hosts have done to protected files in a turn, for agents.
-    watched: Vec<(AgentId, JobThread<Vec<String>>)>,
+    /// Of turns that no agent waits for.
+    left: Vec<LeftFiles>,
     is_due: bool,
 }
+
+/// The files of a turn that no agent waits for.
+enum LeftFiles {
+    /// Its host may still change them.
+    Stopping(TurnFiles, files::End, Option<SharedWatch>),
+    Comparing(Comparison),
+}
+
+/// What happens to protected files.
+type SharedWatch = Arc<Mutex<Watch>>;
 
 /// A host that is running or being started.
 struct Process {
@@ -272,31 +286,67 @@ impl Hosts {
                 if let Some((agent, session)) = self.session_of(number, &session)
                     && session.turn == Some(request)
                 {
-                    session.on_ended(result.map_err(|fault| error_of(&session.host, fault)));
-                    self.look_at_protected_files(core, agent, number);
+                    self.on_ended(core, agent, result);
                 }
             }
             Event::Failed(why) => self.fail_process(core, number, &why),
         }
     }
 
-    /// Looks on a thread which protected files have changed since the last time, to tell the agent.
-    fn look_at_protected_files(&mut self, core: &Core, agent: AgentId, number: u64) {
-        let Some(Process { key, state: State::Running(process, _), .. }) = self.processes.get(&number) else { return };
-        let (Some(watch), Some(told)) = (process.watch(), core.agent(agent)) else { return };
-        let (name, directory) = (key.host.name.clone(), told.inputs.environment.output_directory.clone());
-        let work = move |_: &Job| {
-            let changes = watch.lock().unwrap_or_else(PoisonError::into_inner).changes();
-            Ok(protected_changes(&name, &changes, &directory).1)
-        };
-        self.watched.extend(JobThread::spawn("host files".into(), work, core.waker()).map(|thread| (agent, thread)));
+    /// The host has ended the turn of an agent, which hears of it once its files are compared.
+    fn on_ended(&mut self, core: &Core, agent: AgentId, result: Result<Value, Fault>) {
+        let Some(session) = self.sessions.get_mut(&agent) else { return };
+        let result = result.map_err(|fault| error_of(&session.host, fault));
+        let (files, end) = (session.files.take(), session.turn_end(false));
+        let watch = watch_of(&self.processes, session);
+        match files.and_then(|files| files.compare(core, end, watch)) {
+            Some(comparison) => session.ended = Some((comparison, result)),
+            None => session.on_ended(result),
+        }
     }
 
-    fn tell_of_protected_files(&mut self, core: &mut Core) {
-        for (agent, thread) in self.watched.extract_if(.., |(_, thread)| thread.is_complete()) {
-            let lines = thread.take().and_then(Result::ok).unwrap_or_default();
-            lines.iter().for_each(|line| core.note(agent, LineKind::Error, line));
+    /// Stores what the turns have changed that have ended, and tells their agents of the end.
+    fn end_turns(&mut self, core: &mut Core) {
+        for session in self.sessions.values_mut() {
+            if let Some((comparison, result)) = session.ended.take_if(|(comparison, _)| comparison.is_complete()) {
+                comparison.keep(core);
+                session.on_ended(result);
+                self.is_due = true;
+            }
         }
+    }
+
+    /// Sets the files of a turn aside that no agent waits for.
+    fn leave_files(&mut self, agent: AgentId, is_at_exit: bool) {
+        let Some(session) = self.sessions.get_mut(&agent) else { return };
+        if let Some(files) = session.files.take() {
+            let watch = watch_of(&self.processes, session);
+            self.left.push(LeftFiles::Stopping(files, session.turn_end(is_at_exit), watch));
+        }
+        if let Some((comparison, result)) = session.ended.take() {
+            self.left.push(LeftFiles::Comparing(comparison));
+            session.on_ended(result);
+        }
+    }
+
+    /// Compares the files that were set aside once the processes have ended that are to end, and stores the changes.
+    fn keep_left_files(&mut self, core: &mut Core) {
+        for left in std::mem::take(&mut self.left) {
+            match left {
+                LeftFiles::Stopping(files, end, watch) if self.ending.is_empty() => {
+                    self.left.extend(files.compare(core, end, watch).map(LeftFiles::Comparing));
+                }
+                LeftFiles::Comparing(comparison) if comparison.is_complete() => comparison.keep(core),
+                left => self.left.push(left),
+            }
+        }
+        let is_open = |session: &Session| session.files.is_some() || session.ended.is_some();
+        let open = self.sessions.iter().filter(|(_, session)| is_open(session)).map(|(agent, _)| *agent);
+        let left = self.left.iter().map(|left| match left {
+            LeftFiles::Stopping(files, ..) => files.agent,
+            LeftFiles::Comparing(comparison) => comparison.agent,
+        });
+        file_steps::set_host_turns(core, open.chain(left).collect());
     }
 
     fn session_of(&mut self, number: u64, id: &str) -> Option<(AgentId, &mut Session)> {
@@ -395,16 +445,27 @@ impl Hosts {
             session.waiting = None;
             cancel_turn(session, connection, now);
         }
+        if session.id.is_some() && session.turn.is_none() && session.waiting.is_some() && session.files.is_none() {
+            session.files = TurnFiles::record(core, id, &process.key);
+        }
         if let (Some(session_id), None) = (session.id.clone(), session.turn)
+            && session.files.as_ref().is_none_or(TurnFiles::is_recorded)
             && let Some(prompt) = session.waiting.take()
         {
             let text = session.begin_turn(&prompt);
             session.turn = Some(connection.prompt(&session_id, &text));
+            if let (Some(files), Ok(message)) = (&mut session.files, core.store().last_own_message(id)) {
+                files.message = message;
+            }
         }
+        if session.turn.is_none() && session.waiting.is_none() {
+            self.leave_files(id, false);
+        }
+        let Some(session) = self.sessions.get_mut(&id) else { return };
         let (answers, responses) = (session.tell(core, id), session.take_responses());
         self.answer(number, answers);
         self.send_responses(number, &responses);
-        if self.sessions.get(&id).is_some_and(|session| session.give_up_at.is_some_and(|at| at <= now)) {
+        if self.sessions.get(&id).is_some_and(|session| session.gives_up_at().is_some_and(|at| at <= now)) {
             let seconds = CANCEL_TIME_LIMIT.as_secs();
             self.fail_process(core, number, &format!("did not stop within {seconds} s after Esc, and was ended"));
         }
@@ -461,6 +522,11 @@ impl Hosts {
                 None => message.push_str(&format!("; check command in [hosts.{}]", host.name)),
             }
         }
+        for agent in self.sessions.keys().copied().collect::<Vec<_>>() {
+            if self.sessions.get(&agent).is_some_and(|session| session.process == number) {
+                self.leave_files(agent, false);
+            }
+        }
         self.end(core, number);
         self.sessions.retain(|agent, session| {
             let is_theirs = session.process == number;
@@ -497,6 +563,7 @@ impl Hosts {
 
     /// Ends the session of an agent, whose turn is cancelled.
     fn leave_session(&mut self, core: &mut Core, agent: AgentId) {
+        self.leave_files(agent, false);
         let Some(mut session) = self.sessions.remove(&agent) else { return };
         let (number, id) = (session.process, session.id.clone());
         if let (Some(id), Some(State::Running(_, connection))) = (id, self.state_of(number)) {
@@ -531,10 +598,20 @@ fn key_for(core: &Core, id: AgentId, name: &str) -> Result<Key, Error> {
 
 /// Asks the host to end the turn, and answers what it has asked.
 fn cancel_turn(session: &mut Session, connection: &mut Connection, now: Moment) {
-    if let (Some(id), true) = (session.id.clone(), session.is_at_turn()) {
-        connection.cancel(&id);
+    if let (Some(id), true) = (session.id.clone(), session.is_awaited()) {
+        if session.ended.is_none() {
+            connection.cancel(&id);
+        }
         session.cancel(now + CANCEL_TIME_LIMIT).into_iter().for_each(|answer| connection.permit(answer));
     }
+}
+
+/// What happens to protected files while the process of a session runs, if it can write any.
+fn watch_of(processes: &BTreeMap<u64, Process>, session: &Session) -> Option<SharedWatch> {
+    let Some(State::Running(process, _)) = processes.get(&session.process).map(|process| &process.state) else {
+        return None;
+    };
+    process.watch()
 }
 
 /// Whether the agent waits for its host: for its reply, for calls that it carries out, or for a slot for its next request.

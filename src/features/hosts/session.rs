@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::Value;
 
 use super::connection::{Answer, Opened, Opening};
+use super::files::{Comparison, End, TurnFiles};
 use super::mcp_server;
 use super::updates::{self, HostCall};
 use crate::agent::{Agent, Context, HostAsks, HostVerdict, OUR_TOOL_CALL_PREFIX};
@@ -81,7 +82,13 @@ pub(super) struct Session {
     /// The request of the turn that is under way.
     pub(super) turn: Option<u64>,
     /// The turn was cancelled and has to be over by then.
-    pub(super) give_up_at: Option<Moment>,
+    give_up_at: Option<Moment>,
+    /// The files before the turn.
+    pub(super) files: Option<TurnFiles>,
+    /// How the turn has ended, while its files are compared.
+    pub(super) ended: Option<(Comparison, Result<Value, Error>)>,
+    /// The turn has calls that may change files.
+    may_have_changed: bool,
     /// The session that the last reply in the log names.
     known: Option<HostSession>,
     queue: VecDeque<Said>,
@@ -112,6 +119,9 @@ impl Session {
             opening: None,
             turn: None,
             give_up_at: None,
+            files: None,
+            ended: None,
+            may_have_changed: false,
             process,
             id: None,
             turns: 0,
@@ -131,12 +141,35 @@ impl Session {
 
     /// Whether the agent can go on with the turn that it waits for.
     pub(super) fn has_turn(&self) -> bool {
-        self.is_at_turn() || !self.queue.is_empty()
+        self.is_awaited() || !self.queue.is_empty()
     }
 
-    /// Whether a turn is under way and was not cancelled.
-    pub(super) const fn is_at_turn(&self) -> bool {
+    /// Whether the agent waits for the end of a turn, which was not cancelled.
+    pub(super) const fn is_awaited(&self) -> bool {
         self.turn.is_some() && self.give_up_at.is_none()
+    }
+
+    /// Whether the host is at a turn that was not cancelled.
+    const fn is_at_turn(&self) -> bool {
+        self.is_awaited() && self.ended.is_none()
+    }
+
+    /// When a cancelled turn has to be over.
+    pub(super) fn gives_up_at(&self) -> Option<Moment> {
+        self.give_up_at.filter(|_| self.ended.is_none())
+    }
+
+    /// Whether the turn waits for its files to be recorded or compared.
+    pub(super) const fn is_at_files(&self) -> bool {
+        self.ended.is_some() || self.files.is_some() && self.turn.is_none()
+    }
+
+    /// How the turn ends that the recorded files belong to.
+    pub(super) const fn turn_end(&self, is_at_exit: bool) -> End {
+        match self.turn {
+            Some(_) => End::Over { may_have_changed: self.may_have_changed, is_at_exit },
+            None => End::NotBegun,
+        }
     }
 
     fn is_overfull(&self) -> bool {
@@ -208,7 +241,7 @@ impl Session {
         };
         self.turns += 1;
         (self.usage, self.received, self.is_signed) = (None, 0, false);
-        self.our_tool_call_count = 0;
+        (self.our_tool_call_count, self.may_have_changed) = (0, false);
         self.queue.clear();
         self.calls.clear();
         match before.is_empty() {
@@ -276,6 +309,7 @@ impl Session {
             return;
         }
         if call.is_known() && !std::mem::replace(&mut call.is_queued, true) {
+            self.may_have_changed |= call.may_change_files();
             self.queue.push_back(Said::Call(id.to_owned()));
         }
         if call.has_ended() && !std::mem::replace(&mut call.is_over, true) {
@@ -298,6 +332,7 @@ impl Session {
             return Some(answer(Question { request, options }, true));
         }
         if !std::mem::replace(&mut call.is_queued, true) {
+            self.may_have_changed |= call.may_change_files();
             self.queue.push_back(Said::Call(id.to_owned()));
         }
         // What is judged and asked is the call as it is now.

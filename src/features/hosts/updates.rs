@@ -73,6 +73,10 @@ impl HostCall {
         is_described || self.status() == "in_progress" || self.has_ended()
     }
 
+    pub(super) fn may_change_files(&self) -> bool {
+        !matches!(self.text("kind"), "read" | "search" | "fetch" | "think" | "switch_mode")
+    }
+
     fn content(&self) -> &[Value] {
         self.fields.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
     }

@@ -1,5 +1,7 @@
 //! What tool calls changed in files: from the journals of the tools into the store.
 
+#[cfg(feature = "hosts")]
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,22 +23,33 @@ pub(in crate::repl) fn snapshots(core: &mut Core) -> Result<Snapshots> {
     usual.environment.snapshots.clone().ok_or_else(|| Error::usage("nothing is kept without a data directory"))
 }
 
-/// Stores the changes of a tool call. Until that succeeds, they stay in the journal.
-pub(in crate::repl) fn keep_step(core: &mut Core, step: &FileStep) {
+/// Stores the changes of a tool call, or of a turn that began with a message. Until that succeeds, they stay in the journal.
+pub(crate) fn keep_step(core: &mut Core, step: &FileStep, turn: Option<MessageId>) {
     core.emit(Event::FilesChanged { agent: step.agent });
     let label = core.roster.label_of(step.agent);
     core.factory.environments.last_writers().record(step, &label);
-    match core.store.keep_file_step(step, None) {
+    match core.store.keep_file_step(step, turn) {
         Ok(()) => {
             if let Ok(snapshots) = snapshots(core) {
                 snapshots.forget(&step.id);
             }
         }
         Err(error) => {
-            let text = format!("the changes of this call are not stored yet, the next start stores them: {error}");
+            let text = format!("these changes are not stored yet, the next start stores them: {error}");
             core.note(step.agent, LineKind::Error, &text);
         }
     }
+}
+
+/// Names the agents whose host may change files, or whose files are being compared after its turn.
+#[cfg(feature = "hosts")]
+pub(crate) fn set_host_turns(core: &mut Core, agents: BTreeSet<AgentId>) {
+    core.host_turns = agents;
+}
+
+/// Whether the host of an agent may still change files.
+pub(in crate::repl) fn has_host_turn(core: &Core, agent: AgentId) -> bool {
+    core.host_turns.contains(&agent)
 }
 
 /// Tells the model which files changed, unless it is working: then it notices, because it has to read them again. An archived

@@ -82,6 +82,8 @@ pub struct Core {
     kills: VecDeque<remove::LongKill>,
     /// Tool threads of removed agents, joined when they end.
     draining: Vec<Running>,
+    /// Agents whose host is at a turn, or whose files are being compared after it.
+    host_turns: BTreeSet<AgentId>,
     unsaved: unsaved::UnsavedWrites,
 }
 
@@ -131,6 +133,7 @@ impl Core {
             archiving: BTreeSet::new(),
             kills: VecDeque::new(),
             draining: Vec::new(),
+            host_turns: BTreeSet::new(),
             unsaved: unsaved::UnsavedWrites::default(),
         }
     }

@@ -150,7 +150,7 @@ impl Core {
         let ended: Vec<Running> = self.draining.extract_if(.., |running| running.is_complete()).collect();
         for running in ended {
             if let Some(step) = running.take_changed() {
-                keep_step(self, &step);
+                keep_step(self, &step, None);
             }
             drop(running.collect());
         }
@@ -283,7 +283,7 @@ pub(in crate::repl) fn drain(core: &mut Core, running: impl IntoIterator<Item = 
     core.draining.extend(running);
 }
 
-/// Whether the tool thread of a removed agent is running.
+/// Whether a tool thread or the host of a removed agent may still be at work.
 pub(in crate::repl) fn is_draining(core: &Core) -> bool {
-    !core.draining.is_empty()
+    !core.draining.is_empty() || core.host_turns.iter().any(|agent| core.agent(*agent).is_none())
 }

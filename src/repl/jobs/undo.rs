@@ -38,9 +38,7 @@ impl Jobs {
                 core.require_idle(agent)?;
             }
         }
-        if self.tasks.is_running(Kind::Undo, agent) {
-            return Err(Error::usage("an undo of this agent is under way: wait until it is done"));
-        }
+        self.require_settled(core, agent)?;
         let snapshots = file_steps::snapshots(core)?;
         let undo = plan(core.store(), agent, request)?;
         let (before, kept) = (MessageId(undo.message), snapshots.clone());
@@ -71,9 +69,7 @@ impl Jobs {
         hunks: Vec<FileHunks>,
     ) -> Result<()> {
         core.require_idle(agent)?;
-        if self.tasks.is_running(Kind::Undo, agent) {
-            return Err(Error::usage("an undo of this agent is under way: wait until it is done"));
-        }
+        self.require_settled(core, agent)?;
         let root = file_steps::worktree_of(core, agent);
         if root.is_some_and(|root| self.tasks.is_running_in(Kind::Land, &root)) {
             return Err(Error::usage("the worktree is being landed: wait for the note"));
@@ -100,6 +96,17 @@ impl Jobs {
             });
             report(core, origin, shown_at, "", undone);
         })
+    }
+
+    /// Fails while an undo or the host of an agent may still change files.
+    fn require_settled(&self, core: &Core, agent: AgentId) -> Result<()> {
+        if self.tasks.is_running(Kind::Undo, agent) {
+            return Err(Error::usage("an undo of this agent is under way: wait until it is done"));
+        }
+        if file_steps::has_host_turn(core, agent) {
+            return Err(Error::usage("its host is still ending its turn: try again in a moment"));
+        }
+        Ok(())
     }
 
     /// Whether files are being brought back.

@@ -27,7 +27,7 @@ use crate::domain::file_change::FileState;
 
 pub use journal::{Journal, OpenStep, Recorder};
 pub use restore::{Undo, UndoOutcome, check, finish_undo, revert_hunks, undo};
-pub use tree::{MOST_IN_INDEX, watch};
+pub use tree::{MOST_IN_INDEX, Watched, watch};
 
 /// The directory of all of it in the data directory.
 pub const DIRECTORY: &str = "snapshots";

@@ -40,6 +40,8 @@ use crate::tools::{Environment, Job};
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// The same after an interrupted command: the person waits for its end.
 const TIME_LIMIT_AT_END: Duration = Duration::from_secs(2);
+/// The directory of an older call was left by a process that was killed.
+const LONGEST_CALL: Duration = Duration::from_hours(24);
 const IGNORE_FILE: &str = ".gitignore";
 /// Of an exclude file of a repository, in bytes.
 const MOST_EXCLUDED: u64 = 1 << 20;
@@ -85,9 +87,8 @@ const FIXED: [(&str, &str); 14] = [
 /// Working trees in which a comparison took too long in this process.
 static SLOW: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A command that is about to run, or runs.
-pub struct Watched<'a> {
-    env: &'a Environment,
+/// A command, or another program, that is about to run, or runs.
+pub struct Watched {
     snapshots: Snapshots,
     step: OpenStep,
     /// `None` if its changes are unknown.
@@ -95,28 +96,35 @@ pub struct Watched<'a> {
 }
 
 /// Records the working tree before a command, unless it only reads. `None` if nothing is kept.
-pub fn watch<'a>(tool: &str, command: &str, env: &'a Environment, job: &Job) -> Option<Watched<'a>> {
-    let recorder = env.recorder.as_ref()?;
-    if policy::only_reads(command, env.is_sandboxed()) {
-        return None;
-    }
-    let mut step = recorder.begin(tool);
-    let tree = Tree::before(env, &recorder.snapshots, job);
-    let flaw = match &tree {
-        Ok(_) => "the program ended while it ran, so its changes are unknown".to_owned(),
-        Err(why) => format!("its changes are unknown: {why}"),
-    };
-    step.set_flaw(Some(flaw));
-    step.save();
-    Some(Watched { env, snapshots: recorder.snapshots.clone(), step, tree: tree.ok() })
+pub fn watch(tool: &str, command: &str, env: &Environment, job: &Job) -> Option<Watched> {
+    if policy::only_reads(command, env.is_sandboxed()) { None } else { Watched::begin(tool, env, job) }
 }
 
-impl Watched<'_> {
-    /// Looks at the working tree again. `has_run` is false for a command that was not started.
-    pub fn finish(mut self, has_run: bool, is_interrupted: bool) -> Option<FileStep> {
+impl Watched {
+    /// Records the working tree. `None` if nothing is kept.
+    pub fn begin(tool: &str, env: &Environment, job: &Job) -> Option<Self> {
+        let recorder = env.recorder.as_ref()?;
+        let mut step = recorder.begin(tool);
+        let tree = Tree::before(env, &recorder.snapshots, job);
+        let flaw = match &tree {
+            Ok(_) => "the program ended while it ran, so its changes are unknown".to_owned(),
+            Err(why) => format!("its changes are unknown: {why}"),
+        };
+        step.set_flaw(Some(flaw));
+        step.save();
+        Some(Self { snapshots: recorder.snapshots.clone(), step, tree: tree.ok() })
+    }
+
+    /// Nothing was run.
+    pub fn forget(self) {
+        self.step.finish(false);
+    }
+
+    /// Looks at the working tree again. `has_run` is false if nothing was run that may have changed it.
+    pub fn finish(mut self, env: &Environment, has_run: bool, is_interrupted: bool) -> Option<FileStep> {
         if let Some(tree) = self.tree.take() {
             let limit = if is_interrupted { TIME_LIMIT_AT_END } else { TIME_LIMIT };
-            match tree.changes(self.env, &self.snapshots, limit) {
+            match tree.changes(env, &self.snapshots, limit) {
                 Ok((changes, flaw)) => {
                     self.step.set_flaw(flaw);
                     self.step.set_compared(changes);
@@ -215,10 +223,20 @@ impl Tree {
         Some(format!("{} hides files since then, which are not known", file.display()))
     }
 
+    /// Whether another call may need the objects.
+    fn is_shared(&self) -> bool {
+        let is_recent = |found: &fs::DirEntry| {
+            let age = found.metadata().and_then(|found| found.modified()).ok().and_then(|at| at.elapsed().ok());
+            age.is_none_or(|age| age < LONGEST_CALL)
+        };
+        let is_call = |found: &fs::DirEntry| found.file_name().as_bytes().starts_with(b"call-");
+        fs::read_dir(&self.git).into_iter().flatten().flatten().any(|found| is_call(&found) && is_recent(&found))
+    }
+
     /// Makes the git directory and the directory of this call, with a copy of the index.
     fn prepare(&self, common: &Path) -> io::Result<()> {
         let is_many = |below: &str| fs::read_dir(self.git.join(below)).is_ok_and(|found| found.count() > MANY_OBJECTS);
-        if is_many("objects/17") || is_many("objects/pack") {
+        if (is_many("objects/17") || is_many("objects/pack")) && !self.is_shared() {
             fs::remove_file(self.git.join("index")).or_else(ignore_missing)?;
             fs::remove_dir_all(self.git.join("objects"))?;
         }

@@ -337,7 +337,7 @@ fn effect(entry: &Entry) -> String {
     let changed = entry.files.iter().filter(|(_, is_undone)| !is_undone).count();
     match (&entry.kind, changed) {
         (Kind::Tool { has_failed: true, .. }, 0) => "failed".into(),
-        (Kind::Tool { .. }, 0) if !entry.files.is_empty() => "undone".into(),
+        (_, 0) if !entry.files.is_empty() => "undone".into(),
         (Kind::Tool { .. }, 0) if entry.flaw.is_some() => "no undo".into(),
         (_, 0) => entry.context.map(|tokens| format!("ctx {}", text::with_commas(tokens))).unwrap_or_default(),
         (_, count) => text::counted(count, "file", "files"),
