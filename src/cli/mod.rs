@@ -46,6 +46,7 @@ use crate::base::process as own_process;
 use crate::base::text::sanitise;
 use crate::domain::called::{AGENT, is_number};
 use crate::features::FEATURES;
+use crate::reactor::Signals;
 use crate::tools::supervisor;
 use agent_choice::AgentChoice;
 use arguments::{ALLOW_EVERYTHING, Arguments, Command, MultiAgentCommand, TraceCommand};
@@ -53,7 +54,8 @@ use config::{Loaded, ProcessEnvironment};
 
 /// Runs the program with the arguments and environment of the process.
 pub fn main() -> ExitCode {
-    // Before anything else: a supervisor must be small and start at once. It hardens itself.
+    Signals::unblock();
+    // Before the rest: a supervisor must be small and start at once. It hardens itself.
     let mut arguments = std::env::args_os().skip(1).peekable();
     if arguments.next_if(|first| first == supervisor::FLAG).is_some() {
         return supervisor::main(arguments);

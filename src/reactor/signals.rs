@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
+use nix::sys::signal::SigSet;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
@@ -29,6 +30,13 @@ pub enum Signal {
 pub struct Signals(SignalDelivery<UnixStream, SignalOnly>);
 
 impl Signals {
+    /// Unblocks all signals. A program that starts this one may have blocked some (`perf` blocks SIGWINCH), which children
+    /// inherit.
+    pub fn unblock() {
+        // Fails for unknown signals only.
+        let _ = SigSet::all().thread_unblock();
+    }
+
     /// Catches all signals that the loop acts on, until the end of the process.
     ///
     /// # Errors

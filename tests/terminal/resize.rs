@@ -1,5 +1,7 @@
 //! Terminals of every size, size changes in the middle of things, and terminals that can do little.
 
+use nix::sys::signal::{SigSet, Signal};
+
 use super::{Chat, Start};
 
 #[test]
@@ -20,6 +22,19 @@ fn a_storm_of_resizes_while_streaming_loses_nothing() {
     let rows: Vec<&str> = text.lines().collect();
     assert!(rows[42].starts_with("── agent 0 ─") && rows[42].chars().count() == 90, "{text}");
     assert!(rows[44].ends_with("? keys"), "{text}");
+}
+
+#[test]
+fn signals_that_were_blocked_at_the_start_are_handled() {
+    let blocked: SigSet = [Signal::SIGWINCH, Signal::SIGTERM].into_iter().collect();
+    blocked.thread_block().expect("signals are blocked");
+    let mut chat = Chat::new();
+    blocked.thread_unblock().expect("signals are unblocked");
+    chat.pty.resize(60, 20);
+    let is_redrawn = |row: String| row.starts_with("── agent 0") && row.ends_with('─');
+    chat.pty.wait_for(|screen| screen.rows(0, 60).nth(17).is_some_and(is_redrawn), "the separator in its new row");
+    chat.pty.kill(rustix::process::Signal::TERM);
+    chat.exit_status();
 }
 
 #[test]
