@@ -71,7 +71,7 @@ fn prompts(app: &Harness, n: usize) -> Vec<MessageId> {
 }
 
 /// Types a line with `/undo`, and waits for what comes of it.
-fn undo(app: &mut Harness, line: &str) -> String {
+pub(crate) fn undo(app: &mut Harness, line: &str) -> String {
     app.enter(line);
     app.turn_until("the end of the undo", |app| !app.repl.is_undoing());
     app.turn();

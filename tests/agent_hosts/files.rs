@@ -7,6 +7,7 @@ use polylogue::Change;
 use super::*;
 use crate::environments::worktrees::git;
 use crate::support::internals::Probe as _;
+use crate::undo::undo;
 
 /// An agent with the host `edits` in a repository.
 fn app_in_repository() -> Harness {
@@ -21,11 +22,11 @@ fn content(app: &Harness) -> String {
     fs::read_to_string(app.directory().join("a.txt")).expect("a file")
 }
 
-fn undo(app: &mut Harness, line: &str) -> String {
-    app.enter(line);
-    app.turn_until("the end of the undo", |app| !app.repl.is_undoing());
-    app.turn();
-    app.screen_text().replace("\n  ", " ")
+/// Types a line with `/undo` until the host has stopped, and expects everything as it was.
+fn undo_all(app: &mut Harness, line: &str) {
+    app.turn_until("the undo", |app| !undo(app, line).contains("its host is still ending its turn"));
+    assert_eq!(content(app), "before\n", "{}", app.screen_text());
+    assert!(!app.directory().join("late").exists(), "{}", app.screen_text());
 }
 
 #[test]
@@ -59,9 +60,7 @@ fn what_a_host_changes_until_it_has_stopped_belongs_to_the_turn() {
     app.turn_until("the text", |app| app.screen_text().contains("edited"));
     app.escape();
     app.turn_until_idle();
-    app.turn_until("the undo", |app| !undo(app, "/undo").contains("its host is still ending its turn"));
-    assert_eq!(content(&app), "before\n", "{}", app.screen_text());
-    assert!(!app.directory().join("late").exists(), "{}", app.screen_text());
+    undo_all(&mut app, "/undo");
 }
 
 #[test]
@@ -72,9 +71,7 @@ fn the_changes_of_a_killed_agent_are_known() {
     app.turn_until("the change", |app| content(app).contains("stay"));
     app.ask(0, Change::Kill { agent_id: app.id(child), cascade: false });
     app.turn_until("the end", |app| app.repl.roster().ids().len() == 1);
-    app.turn_until("the undo", |app| !undo(app, "/undo child").contains("its host is still ending its turn"));
-    assert_eq!(content(&app), "before\n", "{}", app.screen_text());
-    assert!(!app.directory().join("late").exists(), "{}", app.screen_text());
+    undo_all(&mut app, "/undo child");
 }
 
 #[test]
@@ -84,8 +81,7 @@ fn a_host_that_ends_right_after_its_answer_has_answered() {
     app.turn_until_idle();
     assert_eq!(app.replies(0), ["", "edited"], "{}", app.screen_text());
     assert!(!app.screen_text().contains("Enter tries again"), "{}", app.screen_text());
-    app.turn_until("the undo", |app| !undo(app, "/undo").contains("its host is still ending its turn"));
-    assert_eq!(content(&app), "before\n", "{}", app.screen_text());
+    undo_all(&mut app, "/undo");
 }
 
 #[test]
@@ -93,6 +89,6 @@ fn outside_of_a_repository_the_changes_are_unknown() {
     let mut app = app(Plan { policy: Policy::Yolo, ..plan(scripted("edits")) });
     app.enter("first");
     app.turn_until_idle();
-    let screen = undo(&mut app, "/undo");
+    let screen = undo(&mut app, "/undo").replace("\n  ", " ");
     assert!(screen.contains("its changes are unknown: its directory is in no git repository"), "{screen}");
 }

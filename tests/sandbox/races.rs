@@ -60,11 +60,8 @@ fn environment(place: &Place) -> Environment {
 #[test]
 fn a_repository_that_is_removed_meanwhile_stops_no_command() {
     let place = Place::new(None);
-    if !levels(&place).iter().any(|level| level.has_namespaces()) {
-        return eprintln!("there are no namespaces here: nothing is mounted");
-    }
     let tops: Vec<_> = (0..8).map(|n| place.path("home/work").join(format!("clone-{n}"))).collect();
-    commands_start_beside(&environment(&place), || {
+    commands_start_beside(&place, &environment(&place), || {
         for top in &tops {
             let git = top.join("below/.git");
             // What a command that starts protects may be kept for a moment.
@@ -78,20 +75,20 @@ fn a_repository_that_is_removed_meanwhile_stops_no_command() {
 #[test]
 fn hidden_files_that_are_removed_meanwhile_stop_no_command() {
     let place = Place::new(None);
-    if !levels(&place).iter().any(|level| level.has_namespaces()) {
-        return eprintln!("there are no namespaces here: nothing is hidden");
-    }
     let keys: Vec<_> = (0..8).map(|n| place.path("home").join(format!("key-{n}"))).collect();
     let settings = SandboxSettings { hidden: keys.clone(), ..SandboxSettings::default() };
     let env = Environment { sandbox: Policy::new(settings), ..environment(&place) };
-    commands_start_beside(&env, || {
+    commands_start_beside(&place, &env, || {
         keys.iter().for_each(|key| fs::write(key, "secret").unwrap_or_default());
         keys.iter().for_each(|key| fs::remove_file(key).unwrap_or_default());
     });
 }
 
 /// Runs commands while something else is repeated.
-fn commands_start_beside(env: &Environment, repeated: impl Fn() + Sync) {
+fn commands_start_beside(place: &Place, env: &Environment, repeated: impl Fn() + Sync) {
+    if !levels(place).iter().any(|level| level.has_namespaces()) {
+        return eprintln!("there are no namespaces here: nothing is mounted");
+    }
     let is_over = AtomicBool::new(false);
     let contents: Vec<String> = std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -76,6 +76,7 @@ impl Component for Hosts {
         let now = core.now();
         self.ending.retain_mut(|ending| !ending.is_over(now));
         self.keep_left_files(core);
+        self.name_open_turns(core);
     }
 
     fn has_work(&self, _: &Core) -> bool {

@@ -13,11 +13,14 @@ use crate::sandbox::Watch;
 use crate::tools::snapshots::Watched;
 use crate::tools::{Environment, protected_changes};
 
+/// What happens to protected files.
+pub(super) type SharedWatch = Arc<Mutex<Watch>>;
+
 /// The files before a turn.
 pub(super) struct TurnFiles {
-    pub(super) agent: AgentId,
-    /// The message that began the turn.
-    pub(super) message: MessageId,
+    agent: AgentId,
+    /// The message that began the turn, once it has begun.
+    pub(super) message: Option<MessageId>,
     host: String,
     environment: Arc<Environment>,
     /// The working tree before the turn; `None` if nothing is compared.
@@ -39,10 +42,38 @@ pub(super) enum End {
 
 /// A comparison on a thread.
 pub(super) struct Comparison {
-    pub(super) agent: AgentId,
-    message: MessageId,
+    agent: AgentId,
+    message: Option<MessageId>,
     /// The changes, and what the person should know.
     thread: JobThread<(Option<FileStep>, Vec<String>)>,
+}
+
+/// The files of a turn that no agent waits for.
+pub(super) enum LeftFiles {
+    /// Its host may still change them.
+    Stopping(TurnFiles, End, Option<SharedWatch>),
+    Comparing(Comparison),
+}
+
+impl LeftFiles {
+    pub(super) const fn agent(&self) -> AgentId {
+        match self {
+            Self::Stopping(files, ..) => files.agent,
+            Self::Comparing(comparison) => comparison.agent,
+        }
+    }
+
+    /// Compares the files once the host has stopped, and stores the changes; `None` after that.
+    pub(super) fn go_on(self, core: &mut Core, has_stopped: bool) -> Option<Self> {
+        match self {
+            Self::Stopping(files, end, watch) if has_stopped => files.compare(core, end, watch).map(Self::Comparing),
+            Self::Comparing(comparison) if comparison.is_complete() => {
+                comparison.keep(core);
+                None
+            }
+            waiting => Some(waiting),
+        }
+    }
 }
 
 impl TurnFiles {
@@ -56,7 +87,7 @@ impl TurnFiles {
             JobThread::spawn("host files".into(), work, core.waker())
         });
         let before = before.transpose().ok()?;
-        Some(Self { agent: id, message: MessageId(0), host: key.host.name.clone(), environment, before })
+        Some(Self { agent: id, message: None, host: key.host.name.clone(), environment, before })
     }
 
     /// Whether the host may begin.
@@ -65,7 +96,7 @@ impl TurnFiles {
     }
 
     /// Begins to compare. `watch` looks at protected files. `None` if there is nothing to compare.
-    pub(super) fn compare(self, core: &Core, end: End, watch: Option<Arc<Mutex<Watch>>>) -> Option<Comparison> {
+    pub(super) fn compare(self, core: &Core, end: End, watch: Option<SharedWatch>) -> Option<Comparison> {
         let Self { agent, message, host, environment, before } = self;
         let watch = watch.filter(|_| !matches!(end, End::NotBegun));
         if before.is_none() && watch.is_none() {
@@ -105,7 +136,7 @@ impl Comparison {
         let (step, notes) = self.thread.collect().unwrap_or_default();
         notes.iter().for_each(|note| core.note(self.agent, LineKind::Error, note));
         if let Some(step) = step {
-            file_steps::keep_step(core, &step, Some(self.message));
+            file_steps::keep_step(core, &step, self.message);
         }
     }
 }

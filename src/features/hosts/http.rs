@@ -154,8 +154,7 @@ impl Server {
         self.connections.iter_mut().filter_map(next).collect()
     }
 
-    /// Sends a JSON body, or none if it is empty. Ignored if the connection is gone.
-    /// Returns whether more has arrived on it.
+    /// Sends a JSON body, or none if it is empty. Ignored if the connection is gone. Returns whether more has arrived on it.
     pub(super) fn respond(&mut self, connection: u64, status: Status, body: &str) -> bool {
         let Some(connection) = self.connections.get_mut(&connection) else { return false };
         connection.respond(status, body);

@@ -37,7 +37,7 @@ mod updates;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -54,11 +54,10 @@ use crate::domain::stream::StreamEvent;
 use crate::features::Feature;
 use crate::provider::host::HostPrompt;
 use crate::repl::core::{Core, file_steps};
-use crate::sandbox::Watch;
 use crate::tools::line_process::{Ending, LineProcess, Starting};
 use crate::tools::server_process::ServerProgram;
 use connection::{Answer, Connection, Event, Opened};
-use files::{Comparison, TurnFiles};
+use files::{LeftFiles, SharedWatch, TurnFiles};
 use http::{Request, Server, Status};
 use mcp_server::Outcome;
 use session::{Session, WITHDRAWN};
@@ -83,16 +82,6 @@ struct Hosts {
     is_due: bool,
 }
 
-/// The files of a turn that no agent waits for.
-enum LeftFiles {
-    /// Its host may still change them.
-    Stopping(TurnFiles, files::End, Option<SharedWatch>),
-    Comparing(Comparison),
-}
-
-/// What happens to protected files.
-type SharedWatch = Arc<Mutex<Watch>>;
-
 /// A host that is running or being started.
 struct Process {
     key: Key,
@@ -113,6 +102,16 @@ struct Key {
     directory: PathBuf,
     worktree: Option<PathBuf>,
     may_write: bool,
+}
+
+impl Process {
+    /// What happens to protected files while it runs, if it can write any.
+    fn watch(&self) -> Option<SharedWatch> {
+        match &self.state {
+            State::Running(process, _) => process.watch(),
+            State::Starting(_) => None,
+        }
+    }
 }
 
 impl Hosts {
@@ -192,11 +191,8 @@ impl Hosts {
     fn serve(&mut self, core: &mut Core, number: u64) {
         for request in self.server_of(number).map(Server::take_requests).unwrap_or_default() {
             let connection = request.connection;
-            if let Some((status, text)) = self.on_request(core, number, request)
-                && let Some(server) = self.server_of(number)
-            {
-                let has_more = server.respond(connection, status, &text);
-                self.is_due |= has_more;
+            if let Some((status, text)) = self.on_request(core, number, request) {
+                self.respond(number, connection, status, &text);
             }
         }
     }
@@ -298,7 +294,7 @@ impl Hosts {
         let Some(session) = self.sessions.get_mut(&agent) else { return };
         let result = result.map_err(|fault| error_of(&session.host, fault));
         let (files, end) = (session.files.take(), session.turn_end(false));
-        let watch = watch_of(&self.processes, session);
+        let watch = self.processes.get(&session.process).and_then(Process::watch);
         match files.and_then(|files| files.compare(core, end, watch)) {
             Some(comparison) => session.ended = Some((comparison, result)),
             None => session.on_ended(result),
@@ -320,7 +316,7 @@ impl Hosts {
     fn leave_files(&mut self, agent: AgentId, is_at_exit: bool) {
         let Some(session) = self.sessions.get_mut(&agent) else { return };
         if let Some(files) = session.files.take() {
-            let watch = watch_of(&self.processes, session);
+            let watch = self.processes.get(&session.process).and_then(Process::watch);
             self.left.push(LeftFiles::Stopping(files, session.turn_end(is_at_exit), watch));
         }
         if let Some((comparison, result)) = session.ended.take() {
@@ -331,22 +327,16 @@ impl Hosts {
 
     /// Compares the files that were set aside once the processes have ended that are to end, and stores the changes.
     fn keep_left_files(&mut self, core: &mut Core) {
-        for left in std::mem::take(&mut self.left) {
-            match left {
-                LeftFiles::Stopping(files, end, watch) if self.ending.is_empty() => {
-                    self.left.extend(files.compare(core, end, watch).map(LeftFiles::Comparing));
-                }
-                LeftFiles::Comparing(comparison) if comparison.is_complete() => comparison.keep(core),
-                left => self.left.push(left),
-            }
-        }
+        let has_stopped = self.ending.is_empty();
+        let left = std::mem::take(&mut self.left).into_iter();
+        self.left = left.filter_map(|left| left.go_on(core, has_stopped)).collect();
+    }
+
+    /// Tells the core whose files may still change.
+    fn name_open_turns(&self, core: &mut Core) {
         let is_open = |session: &Session| session.files.is_some() || session.ended.is_some();
         let open = self.sessions.iter().filter(|(_, session)| is_open(session)).map(|(agent, _)| *agent);
-        let left = self.left.iter().map(|left| match left {
-            LeftFiles::Stopping(files, ..) => files.agent,
-            LeftFiles::Comparing(comparison) => comparison.agent,
-        });
-        file_steps::set_host_turns(core, open.chain(left).collect());
+        file_steps::set_host_turns(core, open.chain(self.left.iter().map(LeftFiles::agent)).collect());
     }
 
     fn session_of(&mut self, number: u64, id: &str) -> Option<(AgentId, &mut Session)> {
@@ -454,8 +444,8 @@ impl Hosts {
         {
             let text = session.begin_turn(&prompt);
             session.turn = Some(connection.prompt(&session_id, &text));
-            if let (Some(files), Ok(message)) = (&mut session.files, core.store().last_own_message(id)) {
-                files.message = message;
+            if let Some(files) = &mut session.files {
+                files.message = core.store().last_own_message(id).ok();
             }
         }
         if session.turn.is_none() && session.waiting.is_none() {
@@ -477,9 +467,11 @@ impl Hosts {
 
     /// Sends responses to requests to our MCP server, by connection.
     fn send_responses(&mut self, number: u64, responses: &[(u64, String)]) {
-        let Some(server) = self.server_of(number) else { return };
-        let mut has_more = false;
-        responses.iter().for_each(|(connection, text)| has_more |= server.respond(*connection, Status::Ok, text));
+        responses.iter().for_each(|(connection, text)| self.respond(number, *connection, Status::Ok, text));
+    }
+
+    fn respond(&mut self, number: u64, connection: u64, status: Status, text: &str) {
+        let has_more = self.server_of(number).is_some_and(|server| server.respond(connection, status, text));
         self.is_due |= has_more;
     }
 
@@ -604,14 +596,6 @@ fn cancel_turn(session: &mut Session, connection: &mut Connection, now: Moment) 
         }
         session.cancel(now + CANCEL_TIME_LIMIT).into_iter().for_each(|answer| connection.permit(answer));
     }
-}
-
-/// What happens to protected files while the process of a session runs, if it can write any.
-fn watch_of(processes: &BTreeMap<u64, Process>, session: &Session) -> Option<SharedWatch> {
-    let Some(State::Running(process, _)) = processes.get(&session.process).map(|process| &process.state) else {
-        return None;
-    };
-    process.watch()
 }
 
 /// Whether the agent waits for its host: for its reply, for calls that it carries out, or for a slot for its next request.
