@@ -180,15 +180,16 @@ impl Judge<'_> {
             Judged::Command => stricter(network(prepared, &decide), self.command(prepared, &decide)),
             Judged::RemoteCommand => remote_command(prepared, &decide),
             Judged::Network => network(prepared, &decide),
-            Judged::Fork => self.model_of_fork(prepared).map_or(Verdict::Free, |model| {
+            Judged::Fork => {
                 let full_name = self.endpoint.full_name();
+                let model = self.model_of_fork(prepared).unwrap_or(&full_name);
                 // All hosts have the provider `acp`, but each sends the conversation to another company.
                 let is_other_provider = match self.endpoint.is_host() {
                     true => model != full_name,
                     false => model.split('/').next() != full_name.split('/').next(),
                 };
                 decide(&Request::Fork { model, is_other_provider })
-            }),
+            }
         }
     }
 
