@@ -14,6 +14,7 @@ mod schema;
 mod search;
 pub(crate) mod served;
 mod usage;
+mod wrappers;
 
 use crate::support::peer::Peer;
 use crate::support::program::{Home, PROGRAM, Program, texts};

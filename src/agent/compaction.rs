@@ -76,7 +76,7 @@ impl Agent {
     /// The system prompt as it is sent: with the skills and definitions that the model may use.
     pub fn system_prompt(&self) -> Cow<'_, str> {
         let can_call = self.inputs.has_tools && self.inputs.endpoint.facts.tools != Some(false);
-        let more = if can_call { self.more_prompt() } else { String::new() };
+        let more = if can_call { self.more_prompt() } else { String::new() } + &self.inputs.environment.added_prompt;
         if more.is_empty() {
             Cow::Borrowed(&*self.inputs.system)
         } else {

@@ -31,7 +31,7 @@ use crate::base::error::ErrorKind;
 use crate::base::id::AgentId;
 use crate::domain::approval::Policy;
 use crate::domain::call_title::{short_title, title_of};
-use crate::domain::chunk::Chunk;
+use crate::domain::chunk::{Chunk, REFUSED_CALL};
 use crate::domain::diff::DiffColors;
 use crate::domain::elicitation::Elicitation;
 use crate::domain::mcp::PREFIX;
@@ -429,7 +429,7 @@ impl Agent {
         }
         unrunnable(call).iter().for_each(|chunk| self.emit(chunk));
         if let Some(refusal) = refusal {
-            self.emit(&Chunk::Note(format!("refused a tool call that needs approval: {refusal}")));
+            self.emit(&Chunk::Note(format!("{REFUSED_CALL}: {refusal}")));
             context.outbox.push(self.id(), Effect::Refused(refusal));
         }
     }

@@ -24,9 +24,13 @@ impl fmt::Display for TerminalId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// The id of an agent: 16 random bytes (UUID v4), written as 22 characters of base64url without padding. Never reused.
+/// The id of an agent: 16 bytes, random (UUID v4) or chosen by a program that starts it, written as 22 characters of base64url
+/// without padding. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId([u8; 16]);
+
+/// The length of a UUID with hyphens, as which ids are read too (RFC 9562).
+const UUID_LENGTH: usize = 36;
 
 /// By agent.
 pub type AgentMap<T> = HashMap<AgentId, T, BuildHasherDefault<IdHasher>>;
@@ -94,6 +98,11 @@ impl AgentId {
         Self(bytes)
     }
 
+    /// The id as a UUID, which is read as the same id.
+    pub fn to_uuid(&self) -> String {
+        uuid::Uuid::from_bytes(self.0).to_string()
+    }
+
     /// The first 6 characters, for display.
     pub fn short(&self) -> String {
         let mut text = self.to_string();
@@ -118,6 +127,9 @@ impl FromStr for AgentId {
     type Err = InvalidId;
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
+        if let (UUID_LENGTH, Ok(id)) = (text.len(), uuid::Uuid::parse_str(text)) {
+            return Ok(Self(id.into_bytes()));
+        }
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| InvalidId)?;
         Ok(Self(bytes.try_into().map_err(|_| InvalidId)?))
     }
@@ -135,7 +147,7 @@ impl<'de> Deserialize<'de> for AgentId {
     }
 }
 
-/// The text is not 22 characters of base64url.
+/// The text is neither 22 characters of base64url nor a UUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidId;
 

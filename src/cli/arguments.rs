@@ -10,6 +10,8 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, V
 use clap_complete::Shell;
 
 use super::chat_command::ChatCommand;
+use super::config::claude;
+use crate::base::id::AgentId;
 use crate::domain::chunk::Position;
 use crate::replay::Fault;
 
@@ -51,7 +53,8 @@ pub struct Arguments {
     pub print: bool,
     /// Output of --print: text, json or stream-json
     ///
-    /// text is the answer as it arrives, json one object at the end, stream-json one object per line for each event.
+    /// text is the answer as it arrives, json one object at the end, stream-json one object per line for each event,
+    /// claude-stream-json the lines that programs made for Claude Code read.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires = "print")]
     pub output_format: OutputFormat,
     /// Format of standard input for --print: text or stream-json
@@ -59,6 +62,11 @@ pub struct Arguments {
     /// text is added to the prompt, stream-json has one object per line, each a turn.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires = "print")]
     pub input_format: InputFormat,
+    /// Id of the new agent of --print
+    ///
+    /// --resume UUID continues it.
+    #[arg(long, value_name = "UUID", value_parser = agent_id, requires = "print", conflicts_with_all = ["continue_last", "resume"])]
+    pub session_id: Option<AgentId>,
     /// Attach a file to the prompt of --print
     ///
     /// An image, a PDF file or a text file of the workspace; can be repeated.
@@ -97,12 +105,33 @@ pub struct Arguments {
     /// Refuse what RULE matches; can be repeated
     #[arg(long, global = true, value_name = "RULE")]
     pub deny: Vec<String>,
+    /// Allow these tools, called as in Claude Code: 'Bash(git log:*),Edit'
+    ///
+    /// One value with commas or spaces; can be repeated.
+    #[arg(long, alias = "allowedTools", global = true, value_name = "LIST", value_parser = ToolList::allowed)]
+    pub allowed_tools: Vec<ToolList>,
+    /// Refuse these tools, called as in Claude Code
+    #[arg(long, alias = "disallowedTools", global = true, value_name = "LIST", value_parser = ToolList::refused)]
+    pub disallowed_tools: Vec<ToolList>,
+    /// Add TEXT to the instructions of agents in this run
+    #[arg(long, global = true, value_name = "TEXT")]
+    pub append_system_prompt: Option<String>,
     /// Set a parameter of requests for this run, such as temperature=0; can be repeated; see polylogue help parameters
     #[arg(long, global = true, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     /// Offer no tools to models, for models and servers that refuse them [env: POLYLOGUE_TOOLS_ENABLED=false]
     #[arg(long, global = true)]
     pub no_tools: bool,
+    /// Work in this directory
+    ///
+    /// Paths on the command line are relative to it.
+    #[arg(short = 'C', long, alias = "cd", overrides_with = "cwd", global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub cwd: Option<PathBuf>,
+    /// Add the MCP servers of FILE
+    ///
+    /// A file like .mcp.json, or its text. Can be repeated; see polylogue help mcp.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub mcp_config: Vec<String>,
     /// Configuration file
     ///
     /// [env: POLYLOGUE_CONFIG] [default: $XDG_CONFIG_HOME/polylogue/config.toml]
@@ -137,7 +166,7 @@ pub struct Arguments {
     /// Most US dollars of an agent and those below it
     ///
     /// The price of its model must be configured. [env: POLYLOGUE_MAX_USD]
-    #[arg(long, global = true, value_name = "USD")]
+    #[arg(long, alias = "max-budget-usd", global = true, value_name = "USD")]
     pub max_usd: Option<String>,
     /// Summarise the older messages when the context is this full, in percent; 0: never [env: POLYLOGUE_COMPACT_AT] [default: 80]
     #[arg(long, global = true, value_name = "PERCENT")]
@@ -191,6 +220,8 @@ pub enum OutputFormat {
     Json,
     /// One JSON object per line for each event
     StreamJson,
+    /// The same in the form of Claude Code
+    ClaudeStreamJson,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -412,6 +443,24 @@ pub struct Logs {
     pub from: Option<Position>,
 }
 
+fn agent_id(text: &str) -> Result<AgentId, String> {
+    text.parse().map_err(|_| "expected a UUID such as 123e4567-e89b-42d3-a456-426614174000".into())
+}
+
+/// Our rules for a list of tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolList(Vec<String>);
+
+impl ToolList {
+    fn allowed(text: &str) -> Result<Self, String> {
+        claude::tool_rules(text, true).map(Self)
+    }
+
+    fn refused(text: &str) -> Result<Self, String> {
+        claude::tool_rules(text, false).map(Self)
+    }
+}
+
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
     seconds.ok_or_else(|| "expected a number of seconds".into())
@@ -600,18 +649,31 @@ impl Arguments {
         if !words.iter().skip(1).any(names_subcommand) {
             let read = Self::command()
                 .try_get_matches_from(&words)
-                .and_then(|mut given| Self::from_arg_matches_mut(&mut given));
+                .and_then(|mut given| Self::from_arg_matches_mut(&mut given).map(Self::with_rules_of_lists));
             match read {
                 Err(error) if error.kind() != ErrorKind::DisplayVersion => {}
                 read => return read,
             }
         }
         let mut given = command().try_get_matches_from(words)?;
-        let mut arguments = Self::from_arg_matches_mut(&mut given)?;
+        let mut arguments = Self::from_arg_matches_mut(&mut given)?.with_rules_of_lists();
         if given.subcommand_name().is_some() {
             arguments.command = Some(Command::from_arg_matches_mut(&mut given)?);
         }
         Ok(arguments)
+    }
+
+    fn with_rules_of_lists(mut self) -> Self {
+        let rules = |lists: &[ToolList]| lists.iter().flat_map(|list| list.0.clone()).collect::<Vec<_>>();
+        self.allow.extend(rules(&self.allowed_tools));
+        self.deny.extend(rules(&self.disallowed_tools));
+        self
+    }
+
+    /// The first word of the prompt, if it may be meant as one more tool of a list.
+    pub fn tool_in_prompt(&self) -> Option<&str> {
+        let has_list = !(self.allowed_tools.is_empty() && self.disallowed_tools.is_empty());
+        self.prompt.first().map(String::as_str).filter(|word| has_list && claude::tool_rules(word, false).is_ok())
     }
 
     /// The first given option that changes what agents may do.

@@ -18,6 +18,9 @@ use crate::domain::config::Config;
 use crate::domain::wire::{NewAgent, Request};
 use crate::terminal::tty::Tty;
 
+/// What only new agents of a server get.
+const APPENDS: &str = "--append-system-prompt (on an agent that exists)";
+
 /// `polylogue attach`. Returns the exit code; `None` if the server was stopped, because it is of another version.
 pub fn attach(
     arguments: &Arguments,
@@ -90,6 +93,7 @@ pub fn agent_for_run(host: &Host, arguments: &Arguments, env: &ProcessEnvironmen
     let approval = arguments.approval.clone().or_else(|| env.text("POLYLOGUE_APPROVAL"));
     let choices = if host.is_local() { config::choices_here(config) } else { config::choices(config) };
     NewAgent {
+        id: arguments.session_id,
         directory: Some(config.working_directory.clone()),
         is_print_run: true,
         choices: Choices { approval, allow: arguments.allow.clone(), ..choices },
@@ -141,6 +145,7 @@ pub fn find_server(arguments: &Arguments, config: &Config) -> Result<Option<Clie
 
 fn options_without_effect(arguments: &Arguments) -> Option<String> {
     let options = [
+        (!arguments.mcp_config.is_empty(), "--mcp-config"),
         (arguments.working_limit.is_some(), "--working-limit"),
         (arguments.stay, "--stay"),
         (arguments.max_agents.is_some(), "--max-agents"),
@@ -149,6 +154,7 @@ fn options_without_effect(arguments: &Arguments) -> Option<String> {
         (arguments.trace.is_some(), "--trace"),
         (arguments.trace_stable, "--trace-stable"),
         (arguments.record.is_some(), "--record"),
+        (arguments.append_system_prompt.is_some() && AgentChoice::of(arguments) != AgentChoice::New, APPENDS),
     ];
     let given: Vec<&str> = options.into_iter().filter_map(|(is_given, name)| is_given.then_some(name)).collect();
     (!given.is_empty()).then(|| given.join(", "))

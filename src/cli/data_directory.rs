@@ -21,9 +21,11 @@ pub fn required(arguments: &Arguments, env: &ProcessEnvironment) -> Result<PathB
 /// directory if the command line or the environment named it.
 pub fn options(arguments: &Arguments, explicit: Option<&Path>) -> String {
     let option = |name: &str, path: &Path| format!(" {name} {}", quote_word(&path.display().to_string()));
+    let entered = arguments.cwd.as_ref().and_then(|_| std::env::current_dir().ok());
+    let entered = entered.map(|directory| option("-C", &directory)).unwrap_or_default();
     let config = arguments.config.as_deref().map(|file| option("--config", file)).unwrap_or_default();
     let directory = explicit.map(|directory| option("--data-dir", directory)).unwrap_or_default();
-    format!("{config}{directory}")
+    format!("{entered}{config}{directory}")
 }
 
 /// Says what could not be stored: that the directory is gone, or else the message of the loop.

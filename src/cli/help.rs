@@ -18,18 +18,26 @@ const INDENT: usize = 10;
 type Options = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 const OPTIONS: &[Options] = &[
-    ("Conversation", &["continue_last", "resume", "model"], &["set", "no_tools", "stay"]),
+    ("Conversation", &["continue_last", "resume", "model"], &["set", "append_system_prompt", "no_tools", "stay"]),
     (
         "One answer for a script",
         &["print", "output_format", "attach", "schema", "max_turns", "timeout"],
-        &["input_format", "keep_background"],
+        &["input_format", "session_id", "keep_background"],
     ),
     (
         "What agents may do",
         &["approval", "allow", "deny", "max_usd"],
-        &["max_agents", "working_limit", "compact_at", "dangerously_no_sandbox", "dangerously_allow_everything"],
+        &[
+            "allowed_tools",
+            "disallowed_tools",
+            "max_agents",
+            "working_limit",
+            "compact_at",
+            "dangerously_no_sandbox",
+            "dangerously_allow_everything",
+        ],
     ),
-    ("Where", &["config", "data_dir", "host", "ephemeral", "read_only"], &[]),
+    ("Where", &["cwd", "config", "data_dir", "host", "ephemeral", "read_only"], &["mcp_config"]),
     ("Screen", &["plain", "inline"], &[]),
     ("Diagnosis", &[], &["trace", "trace_stable", "record", "record_texts"]),
     ("Help", &["help", "version"], &[]),

@@ -132,6 +132,10 @@ fn run(arguments: &Arguments) -> Result<u8> {
     if let Some(code) = remote_host::run(arguments, &env)? {
         return Ok(code);
     }
+    let env = match &arguments.cwd {
+        Some(directory) => env.entering(directory)?,
+        None => env,
+    };
     check_prompt(arguments)?;
     check_permissions(arguments)?;
     let passed = |is_passed: bool| if is_passed { code::DONE } else { code::FAILED };
@@ -211,6 +215,7 @@ fn attach_or_chat(
 /// Refuses a subcommand among options or text that send a prompt.
 fn check_prompt(arguments: &Arguments) -> Result<()> {
     if arguments.command.is_none() {
+        check_tool_lists(arguments)?;
         return check_misspelt(arguments);
     }
     let message = if let Some(prompt) = arguments.prompt() {
@@ -223,10 +228,25 @@ fn check_prompt(arguments: &Arguments) -> Result<()> {
     Err(Error::usage(message))
 }
 
+/// Refuses a prompt that begins with what may be one more tool of a list, unless it follows `--`: it would not be refused.
+fn check_tool_lists(arguments: &Arguments) -> Result<()> {
+    match arguments.tool_in_prompt().filter(|_| !has_separator()) {
+        Some(tool) => Err(Error::usage(format!(
+            "{tool:?} is taken for the prompt: --allowed-tools and --disallowed-tools take one value, as in 'Bash,Edit'; to \
+             send it as a prompt, put -- before it"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn has_separator() -> bool {
+    std::env::args_os().any(|argument| argument == "--")
+}
+
 /// Refuses a prompt of one word that is nearly the name of a subcommand, unless it follows `--`.
 fn check_misspelt(arguments: &Arguments) -> Result<()> {
     let [word] = arguments.prompt.as_slice() else { return Ok(()) };
-    if arguments.print || std::env::args_os().any(|argument| argument == "--") {
+    if arguments.print || has_separator() {
         return Ok(());
     }
     let command = arguments::command();

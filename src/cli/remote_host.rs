@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, geteuid, kill_process, pidfd_open};
 
 use super::arguments::{self, Arguments};
-use super::config::ProcessEnvironment;
+use super::config::{ProcessEnvironment, mcp};
 use super::stdio::print_note;
 use super::{code, waiting};
 use crate::base::error::{Error, ErrorKind, Result, system_message};
@@ -171,7 +171,10 @@ fn reads_input(arguments: &Arguments, words: &[OsString]) -> bool {
 /// Refuses file names that refer to this machine.
 fn require_remote_files(arguments: &Arguments, host: &SshHost) -> Result<()> {
     let attached = arguments.attach.iter().map(|file| ("--attach", file));
-    let mut files = attached.chain(arguments.schema.iter().map(|file| ("--schema", file)));
+    let named = arguments.mcp_config.iter().filter(|value| !mcp::is_text(value));
+    let named: Vec<PathBuf> = named.map(PathBuf::from).collect();
+    let schema = arguments.schema.iter().map(|file| ("--schema", file));
+    let mut files = attached.chain(schema).chain(named.iter().map(|file| ("--mcp-config", file)));
     match files.find(|(_, file)| file.is_relative()) {
         Some((option, file)) => {
             let (file, destination) = (file.display(), &host.destination);

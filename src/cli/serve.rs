@@ -29,7 +29,7 @@ const MAX_LOG_BYTES: u64 = 1 << 20;
 pub fn run(arguments: &Arguments, serve: &Serve, env: &ProcessEnvironment) -> Result<u8> {
     if serve.background {
         let back = data_directory::options(arguments, config::load(arguments, env).explicit_data_directory());
-        return serve_in_background(&data_directory::required(arguments, env)?, &back);
+        return serve_in_background(&data_directory::required(arguments, env)?, &back, arguments.cwd.is_some());
     }
     if serve.detached {
         // This cannot fail: a process that was just started does not lead a process group.
@@ -97,7 +97,7 @@ fn explain(error: Error, directory: &Path, back: &str) -> Error {
 }
 
 /// Starts a server in the background, and waits until it accepts connections or has failed.
-fn serve_in_background(directory: &Path, back: &str) -> Result<u8> {
+fn serve_in_background(directory: &Path, back: &str, is_elsewhere: bool) -> Result<u8> {
     store::make_directory(directory)?;
     let path = directory.join(LOG);
     let mut log = store::private_file(&path)?;
@@ -105,7 +105,7 @@ fn serve_in_background(directory: &Path, back: &str) -> Result<u8> {
         log.set_len(0)?;
     }
     let before = log.seek(SeekFrom::End(0))?;
-    let mut child = spawn(&path)?;
+    let mut child = spawn(&path, is_elsewhere)?;
     let mut line = String::new();
     if let Some(output) = child.stdout.take() {
         BufReader::new(output).read_line(&mut line)?;
@@ -125,8 +125,8 @@ fn serve_in_background(directory: &Path, back: &str) -> Result<u8> {
 /// server would keep the memory that clients once made it use. This sets the usual threshold and keeps it.
 const ALLOCATOR: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=131072");
 
-/// Starts the same program with the same arguments.
-fn spawn(log: &Path) -> Result<Child> {
+/// Starts the same program with the same arguments, in the directory that they name.
+fn spawn(log: &Path, is_elsewhere: bool) -> Result<Child> {
     let arguments = std::env::args_os().skip(1);
     let arguments = arguments.map(|argument| if argument == "--background" { "--detached".into() } else { argument });
     let log = File::options().append(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()).open(log)?;
@@ -135,7 +135,12 @@ fn spawn(log: &Path) -> Result<Child> {
     if std::env::var_os(ALLOCATOR.0).is_none() {
         command.env(ALLOCATOR.0, ALLOCATOR.1);
     }
-    command.arg0("polylogue").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+    command.arg0("polylogue").args(arguments);
+    if is_elsewhere {
+        // The last one counts, and a relative one was entered already.
+        command.arg("--cwd").arg(std::env::current_dir()?);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
     command.spawn().map_err(|error| Error::from(error).context("cannot start a server"))
 }
 

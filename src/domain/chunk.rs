@@ -45,6 +45,9 @@ pub const VERSION: u64 = 1;
 /// The mark behind a reply that broke off.
 pub const REPLY_INCOMPLETE: &str = "reply incomplete";
 
+/// Begins the note about a call that was refused because nobody is asked.
+pub const REFUSED_CALL: &str = "refused a tool call that needs approval";
+
 /// One piece of what an agent produces or receives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]

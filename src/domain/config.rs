@@ -77,6 +77,8 @@ pub struct Config {
     pub environments: Vec<EnvironmentEntry>,
     /// The `AGENTS.md` files for the working directory, if they were read with the configuration.
     pub instructions: Option<Vec<InstructionFile>>,
+    /// What is added to the system prompts of all agents of this process.
+    pub added_instructions: Option<String>,
     /// SHA-256, in hexadecimal, of the `AGENTS.md` files that become part of the instructions; others are ignored.
     pub trusted_instructions: BTreeSet<String>,
     /// Definitions of agents: the user's, then those of a trusted project.
@@ -199,6 +201,11 @@ pub struct ProjectCommands {
 }
 
 impl Config {
+    /// What every system prompt ends with.
+    pub(crate) fn added_prompt(&self) -> String {
+        self.added_instructions.as_ref().map(|text| format!("\n\n{text}")).unwrap_or_default()
+    }
+
     /// The command that says whether an agent is done. `own` is what a person has set for it: empty for none, `None` for what
     /// is configured. `is_in` tells whether it works in a project.
     pub(crate) fn done_command(&self, own: Option<&str>, is_in: impl FnOnce(&PathBuf) -> bool) -> Vec<String> {
@@ -310,6 +317,7 @@ impl Default for Config {
             team: TeamSettings::default(),
             environments: Vec::new(),
             instructions: None,
+            added_instructions: None,
             trusted_instructions: BTreeSet::new(),
             definitions: Arc::new([]),
             hooks: Arc::new([]),

@@ -58,6 +58,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
 use crate::domain::choices::{Choices, Opening};
 use crate::domain::chunk::Position;
 use crate::domain::display::Abilities;
@@ -105,6 +106,9 @@ pub struct TerminalFacts {
 /// An agent to create.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewAgent {
+    /// By default a random one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<AgentId>,
     pub name: Option<String>,
     /// Where it works: the working directory of the client.
     #[serde(default)]

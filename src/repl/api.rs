@@ -2,7 +2,6 @@
 //! only during [`Repl::turn`].
 
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 
 use serde_json::Value;
 
@@ -101,19 +100,15 @@ impl Repl {
     /// created.
     pub fn create(&mut self, name: Option<&str>, model: Option<&str>) -> Result<AgentId> {
         let choices = Choices { model: model.map(str::to_owned), ..Choices::default() };
-        self.create_in(name, &choices, None, false)
+        let name = name.map(str::to_owned);
+        let new =
+            Beginning { id: None, name, directory: None, choices: &choices, is_print_run: false, may_be_root: false };
+        self.create_in(new)
     }
 
-    /// As [`Repl::create`], with this working directory and these choices, perhaps for one run of `--print`.
-    pub(crate) fn create_in(
-        &mut self,
-        name: Option<&str>,
-        choices: &Choices,
-        directory: Option<&Path>,
-        is_print_run: bool,
-    ) -> Result<AgentId> {
-        let name = name.map(checked_name).transpose()?;
-        let id = begin(&mut self.core, Beginning { name, directory, choices, is_print_run, may_be_root: false })?;
+    pub(super) fn create_in(&mut self, new: Beginning<'_>) -> Result<AgentId> {
+        let name = new.name.as_deref().map(checked_name).transpose()?;
+        let id = begin(&mut self.core, Beginning { name, ..new })?;
         self.apply_effects();
         self.render();
         Ok(id)

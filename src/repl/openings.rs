@@ -105,7 +105,7 @@ impl Repl {
         let root = self.core.roster().nth(0).ok_or_else(agent_gone)?;
         let may_be_root = self.terminals.showing(&[root]).is_empty() && !self.terminals.has_begun(root);
         let choices = &opening.choices;
-        let new = Beginning { name: None, directory, choices, is_print_run: false, may_be_root };
+        let new = Beginning { id: None, name: None, directory, choices, is_print_run: false, may_be_root };
         let agent = begin(&mut self.core, new).map_err(|error| match directory {
             Some(_) => error.context("the process that runs the agents"),
             None => error,
@@ -242,6 +242,7 @@ impl Repl {
         let child = begin(
             &mut self.core,
             Beginning {
+                id: None,
                 name: new.name,
                 directory: directory.as_deref(),
                 choices: &choices,

@@ -16,6 +16,7 @@ use crate::domain::mcp::ClientServer;
 use crate::domain::scrollback::LineKind;
 use crate::domain::wire::{Followed, NewAgent, Request, Response};
 use crate::repl::core::archive::{bring_back, called_or_archived, mark_print_run};
+use crate::repl::core::begin::Beginning;
 use crate::repl::core::files::attach_image;
 use crate::repl::core::spawn::project_directory;
 use crate::repl::core::{Core, agent_gone, last_addressed, require_answered};
@@ -193,7 +194,7 @@ impl Repl {
     }
 
     fn create_for_client(&mut self, new: NewAgent, is_own: bool) -> Result<AgentId> {
-        let NewAgent { name, directory, is_print_run, is_for_terminal, mut choices } = new;
+        let NewAgent { id, name, directory, is_print_run, is_for_terminal, mut choices } = new;
         if !is_for_terminal {
             let policy = choices.approval.as_deref().map_or(Ok(Policy::Never), str::parse)?;
             // A client cannot ask anybody.
@@ -203,7 +204,9 @@ impl Repl {
         // An unattended run is configured as its own agent is to be, which is not stored then. Agents of other clients get no
         // more than they name.
         let is_own_run = is_print_run && is_own && !self.core.config().settings.is_interactive;
-        let id = self.create_in(name.as_deref(), &choices, directory.as_deref(), is_own_run)?;
+        let (directory, choices) = (directory.as_deref(), &choices);
+        let new = Beginning { id, name, directory, choices, is_print_run: is_own_run, may_be_root: false };
+        let id = self.create_in(new)?;
         if is_print_run && !is_own_run {
             mark_print_run(&mut self.core, id)?;
         }

@@ -143,6 +143,8 @@ impl Store {
         if text.is_empty() {
             return Ok(Found::None);
         }
+        let id = text.parse::<AgentId>().map(|id| id.to_string());
+        let text = id.as_deref().unwrap_or(text);
         // The greatest character of base64url is `z`; `{` follows it.
         let sql = format!(
             "SELECT uuid, iif({NUMBERED}, number, NULL) AS its_number, name, status = 'running' FROM agents

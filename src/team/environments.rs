@@ -98,6 +98,7 @@ impl Environments {
             sandbox: Policy::new(sandbox),
             proxy,
             definitions: config.definitions.clone(),
+            added_prompt: config.added_prompt().into(),
             hooks: config.hooks.clone(),
             script: config.replay.as_ref().map(|replay| Arc::clone(&replay.tools)),
             ..Environment::with_deny_list(real(&config.working_directory), denied)

@@ -76,6 +76,8 @@ pub struct Environment {
     pub mcp_resources: Arc<[McpResource]>,
     /// The prompts that a person can use as commands, as far as known.
     pub mcp_prompts: Arc<[McpPrompt]>,
+    /// What every system prompt ends with.
+    pub added_prompt: Arc<str>,
     /// The definitions of agents of the person and of projects.
     pub definitions: Arc<[AgentDefinition]>,
     /// The hooks of the person and of projects.
@@ -129,6 +131,7 @@ impl Environment {
             mcp_resources: Arc::new([]),
             mcp_prompts: Arc::new([]),
             definitions: Arc::new([]),
+            added_prompt: Arc::default(),
             hooks: Arc::new([]),
             skills: Arc::default(),
             skill_folders: Arc::new([]),

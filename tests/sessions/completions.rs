@@ -62,7 +62,7 @@ fn bash_completes_subcommands_options_values_files_and_agents() {
         (&["polylogue", "se"], &["setup", "serve", "search", "sessions"]),
         (&["polylogue", "kill", "sc"], &["scout", "scribe"]),
         (&["polylogue", "kill", "--cascade", "scr"], &["scribe"]),
-        (&["polylogue", "kill", "--c"], &["--cascade", "--config", "--compact-at"]),
+        (&["polylogue", "kill", "--c"], &["--cascade", "--cwd", "--config", "--compact-at"]),
         (&["polylogue", "config", "s"], &["show"]),
         (&["polylogue", "--model", "lo"], &["local/small", "local/large"]),
         (&["polylogue", "--data-dir", "some"], &["some place/"]),

@@ -4,9 +4,9 @@
 //! |---|---|---|---|
 //! | model | `--model` | `POLYLOGUE_MODEL` | `model`, else the first provider with a key |
 //! | thinking | `--set thinking=` | `POLYLOGUE_THINKING` | that of the model, of the provider, `thinking` |
-//! | environment, system prompt | | | `environments.coding`, `AGENTS.md` |
+//! | environment, system prompt | `--append-system-prompt` adds to it | | `environments.coding`, `AGENTS.md` |
 //! | policy | `--approval` | `POLYLOGUE_APPROVAL` | `approval` |
-//! | rules | `--allow`, `--deny` | | `rules`; all of them hold |
+//! | rules | `--allow`, `--deny`, and the lists of tools | | `rules`; all of them hold |
 //! | parameters | `--set` | | those of the model and of the provider |
 //! | tools | `--no-tools` | `POLYLOGUE_TOOLS_ENABLED` | `tools.enabled` |
 //!
@@ -33,7 +33,7 @@ pub fn choices(config: &Config) -> Choices {
     let is_own = config.environments.iter().any(|entry| entry.name == DEFAULT_ENVIRONMENT);
     Choices {
         environment: is_own.then(|| tools.collect::<Vec<_>>().join("+")).filter(|tools| !tools.is_empty()),
-        system: Some(resolved.system.to_string()),
+        system: Some(format!("{}{}", resolved.system, config.added_prompt())),
         ..choices_here(config)
     }
 }

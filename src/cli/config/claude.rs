@@ -15,6 +15,27 @@ const COMMANDS: &str = ".claude/commands";
 const PERMISSIONS: &str = "permissions";
 /// Keys in the header of a command that have no effect here.
 const UNUSED: [&str; 4] = ["allowed-tools", "model", "hooks", "agent"];
+/// The files of the workspace, and all files, as patterns of rules.
+const IN_WORKSPACE: &str = "**";
+const ANYWHERE: &str = "/**";
+/// Tools of Claude Code that do nothing here which needs a permission, or that are not here.
+const WITHOUT_COUNTERPART: [&str; 15] = [
+    "AskUserQuestion",
+    "BashOutput",
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "KillBash",
+    "KillShell",
+    "NotebookEdit",
+    "NotebookRead",
+    "Skill",
+    "SlashCommand",
+    "TaskOutput",
+    "TaskStop",
+    "TodoRead",
+    "TodoWrite",
+    "WebSearch",
+];
 /// Precedes a command whose output other agents put into the text.
 const OUTPUT_OF: &str = "!`";
 
@@ -55,7 +76,7 @@ pub fn rules(path: &Path, bytes: &[u8], root: Option<&Path>, warnings: &mut Vec<
     let mut rules = Rules::default();
     for (name, list) in [("deny", &mut rules.deny), ("ask", &mut rules.ask)] {
         for text in json[PERMISSIONS][name].as_array().into_iter().flatten() {
-            match text.as_str().and_then(|text| rules_of(text, root)) {
+            match text.as_str().and_then(|text| rules_of(text, root, ANYWHERE)) {
                 Some(found) => list.extend(found.into_iter().map(|rule| rule.from_source(&source))),
                 None => {
                     let text = file::quote_key(text.as_str().unwrap_or_default());
@@ -86,16 +107,57 @@ pub fn unused_permissions(path: &Path, json: &Json) -> Option<String> {
     })
 }
 
-/// Our rules for one of Claude Code, such as `Bash(curl:*)`, `Read(./.env)` or `mcp__server__tool`.
-fn rules_of(text: &str, root: Option<&Path>) -> Option<Vec<Rule>> {
+/// Our rules for a list of tools, as options of Claude Code take it: with commas or spaces between them. What allows a tool
+/// that names no files is for those of the workspace. Rules of our own form are taken too.
+pub(in crate::cli) fn tool_rules(list: &str, is_allowed: bool) -> Result<Vec<String>, String> {
+    let everywhere = if is_allowed { IN_WORKSPACE } else { ANYWHERE };
+    let mut rules = Vec::new();
+    for tool in split_tools(list) {
+        if tool.matches('(').count() != tool.matches(')').count() {
+            return Err(format!("{tool:?}: a parenthesis is not closed"));
+        }
+        // A child with the same provider needs no permission, and another provider asks.
+        if WITHOUT_COUNTERPART.contains(&tool) || is_allowed && matches!(tool, "Task" | "Agent") {
+            continue;
+        }
+        match rules_of(tool, None, everywhere).or_else(|| tool.parse().ok().map(|rule| vec![rule])) {
+            Some(found) => rules.extend(found.iter().map(ToString::to_string)),
+            None => {
+                return Err(format!(
+                    "{tool:?} is no tool: expected Bash, Bash(COMMAND:*), Read, Edit, Write, WebFetch, Task, \
+                     mcp__SERVER__TOOL or a rule such as net(example.org)"
+                ));
+            }
+        }
+    }
+    Ok(rules)
+}
+
+/// The entries of a list; commas and spaces in parentheses belong to one.
+fn split_tools(list: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_usize;
+    let parts = list.split(move |c: char| {
+        depth = match c {
+            '(' => depth + 1,
+            ')' => depth.saturating_sub(1),
+            _ => depth,
+        };
+        depth == 0 && (c == ',' || c.is_whitespace())
+    });
+    parts.filter(|part| !part.is_empty())
+}
+
+/// Our rules for one of Claude Code, such as `Bash(curl:*)`, `Read(./.env)` or `mcp__server__tool`. `everywhere` are the
+/// files of a tool for which none are named.
+fn rules_of(text: &str, root: Option<&Path>, everywhere: &str) -> Option<Vec<Rule>> {
     let (tool, pattern) = match text.trim().split_once('(') {
         Some((tool, rest)) => (tool, Some(rest.strip_suffix(')')?.trim())),
         None => (text.trim(), None),
     };
     let (subject, patterns) = match tool {
         "Bash" => (Subject::Bash, vec![pattern.unwrap_or("*").to_owned()]),
-        "Read" | "Grep" | "Glob" | "LS" => (Subject::Read, paths(pattern, root)),
-        "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => (Subject::Edit, paths(pattern, root)),
+        "Read" | "Grep" | "Glob" | "LS" => (Subject::Read, paths(pattern, root, everywhere)),
+        "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => (Subject::Edit, paths(pattern, root, everywhere)),
         "WebFetch" => {
             let host = pattern.map_or(Some("*"), |pattern| pattern.strip_prefix("domain:"))?;
             (Subject::Net, vec![host.trim().to_owned()])
@@ -111,8 +173,8 @@ fn rules_of(text: &str, root: Option<&Path>) -> Option<Vec<Rule>> {
 }
 
 /// Patterns of gitignore(5) as patterns of our rules: what they match, and all below it.
-fn paths(pattern: Option<&str>, root: Option<&Path>) -> Vec<String> {
-    let Some(pattern) = pattern else { return vec!["/**".to_owned()] };
+fn paths(pattern: Option<&str>, root: Option<&Path>, everywhere: &str) -> Vec<String> {
+    let Some(pattern) = pattern else { return vec![everywhere.to_owned()] };
     let anchored = pattern.strip_prefix("./").or_else(|| pattern.strip_prefix('/'));
     let relative = anchored.unwrap_or(pattern);
     let mut found = match pattern {
@@ -157,13 +219,13 @@ mod tests {
             ("mcp__github", &["mcp(github.*)"]),
             ("Task", &["fork(*)"]),
         ] {
-            let found = rules_of(theirs, None).unwrap_or_else(|| panic!("{theirs}"));
+            let found = rules_of(theirs, None, ANYWHERE).unwrap_or_else(|| panic!("{theirs}"));
             assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), ours, "{theirs}");
         }
         for unknown in ["WebSearch", "Bash(", "Read(../x)", "WebFetch(x)", "Task(reviewer)", ""] {
-            assert_eq!(rules_of(unknown, None), None, "{unknown}");
+            assert_eq!(rules_of(unknown, None, ANYWHERE), None, "{unknown}");
         }
-        let above = rules_of("Read(./a)", Some(Path::new("/p"))).unwrap();
+        let above = rules_of("Read(./a)", Some(Path::new("/p")), ANYWHERE).unwrap();
         assert!(above.contains(&"read(/p/a)".parse().unwrap()), "{above:?}");
     }
 }

@@ -27,6 +27,13 @@ impl ProcessEnvironment {
         Ok(Self { variable: Box::new(|name| std::env::var_os(name)), directory })
     }
 
+    /// The same in another directory, which this process enters.
+    pub fn entering(self, directory: &Path) -> Result<Self> {
+        std::env::set_current_dir(directory)
+            .map_err(|error| Error::usage(format!("--cwd {}: {}", directory.display(), system_message(&error))))?;
+        Ok(Self { directory: std::env::current_dir()?, ..self })
+    }
+
     /// The value of a variable that is set and not empty.
     pub fn set(&self, name: &str) -> Option<OsString> {
         (self.variable)(name).filter(|value| !value.is_empty())

@@ -23,6 +23,7 @@ use crate::sandbox::variables;
 
 /// The file of a project.
 pub const FILE: &str = ".mcp.json";
+const OPTION: &str = "--mcp-config";
 const MAX_SERVERS: usize = 64;
 
 /// The keys of `[mcp.NAME]`.
@@ -155,7 +156,7 @@ pub(super) fn seconds(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<
     seconds.map(|seconds| Duration::from_secs(seconds.into()))
 }
 
-/// The `.mcp.json` of a project.
+/// The `.mcp.json` of a project, or another file of this form.
 #[derive(Debug, Clone)]
 pub struct ProjectFile {
     pub path: PathBuf,
@@ -165,9 +166,12 @@ pub struct ProjectFile {
 impl ProjectFile {
     /// The nearest one of a project.
     pub fn of(project: &ProjectDirectories) -> Option<Self> {
-        let path = project.iter().map(|above| above.join(FILE)).find(|path| file::exists(path))?;
+        project.iter().map(|above| above.join(FILE)).find(|path| file::exists(path)).map(Self::at)
+    }
+
+    fn at(path: PathBuf) -> Self {
         let bytes = file::read_regular(&path).and_then(|bytes| bytes.ok_or_else(|| "does not exist".into()));
-        Some(Self { path, bytes })
+        Self { path, bytes }
     }
 
     /// SHA-256 of its contents, in hexadecimal.
@@ -175,8 +179,16 @@ impl ProjectFile {
         sha256(self.bytes.as_deref().unwrap_or_default())
     }
 
-    /// The servers in it. Unknown entries become warnings.
-    pub fn servers(&self, warnings: &mut Vec<String>) -> Vec<McpServer> {
+    /// The servers that the project in its directory has by it. Unknown entries become warnings.
+    pub fn servers_of_project(&self, warnings: &mut Vec<String>) -> Vec<McpServer> {
+        let (servers, problems) = self.servers();
+        warnings.extend(problems.into_iter().map(|(place, why)| format!("{place}: ignored: {why}")));
+        let project = self.path.parent().map(Path::to_path_buf);
+        servers.into_iter().map(|server| McpServer { project: project.clone(), ..server }).collect()
+    }
+
+    /// The servers in it, and what is wrong with others: where, and why.
+    fn servers(&self) -> (Vec<McpServer>, Vec<(String, String)>) {
         let path = self.path.display();
         let parsed = self
             .bytes
@@ -184,25 +196,45 @@ impl ProjectFile {
             .and_then(|bytes| serde_json::from_slice::<Json>(&bytes).map_err(|error| format!("invalid JSON: {error}")));
         let json = match parsed {
             Ok(json) => json,
-            Err(why) => {
-                warnings.push(format!("{path}: ignored: {why}"));
-                return Vec::new();
-            }
+            Err(why) => return (Vec::new(), vec![(path.to_string(), why)]),
         };
-        let mut servers = Vec::new();
+        let (mut servers, mut problems) = (Vec::new(), Vec::new());
+        if !json["mcpServers"].is_object() {
+            problems.push((path.to_string(), "expected an object mcpServers".into()));
+        }
         for (name, entry) in json["mcpServers"].as_object().into_iter().flatten().take(MAX_SERVERS) {
             let declared = if is_server_name(name) { declared(entry) } else { Err(NAME_EXPECTED) };
             match declared {
                 Ok(transport) => {
-                    let project = self.path.parent().map(Path::to_path_buf);
                     let may_write = entry["write"] == true;
-                    servers.push(McpServer { transport, may_write, project, ..new_server(name, path.to_string()) });
+                    servers.push(McpServer { transport, may_write, ..new_server(name, path.to_string()) });
                 }
-                Err(problem) => warnings.push(format!("{path}: mcpServers.{name}: ignored: {problem}")),
+                Err(problem) => problems.push((format!("{path}: mcpServers.{name}"), problem.to_owned())),
             }
         }
-        servers
+        (servers, problems)
     }
+}
+
+/// Whether a value of `--mcp-config` is the text of a file rather than its name.
+pub fn is_text(value: &str) -> bool {
+    value.trim_start().starts_with('{')
+}
+
+/// The servers of `--mcp-config`, of which each value is a file or its text. All agents have them, wherever they work.
+pub fn named(values: &[String], env: &ProcessEnvironment, diagnostics: &mut Diagnostics) -> Vec<McpServer> {
+    let mut all: Vec<McpServer> = Vec::new();
+    for value in values {
+        let file = match is_text(value) {
+            true => ProjectFile { path: OPTION.into(), bytes: Ok(value.clone().into_bytes()) },
+            false => ProjectFile::at(env.directory.join(value)),
+        };
+        let (servers, problems) = file.servers();
+        problems.into_iter().for_each(|(place, why)| diagnostics.error(format!("{place}: {why}")));
+        all.retain(|known| !servers.iter().any(|server| server.name == known.name));
+        all.extend(servers);
+    }
+    all
 }
 
 fn declared(entry: &Json) -> Result<Transport, &'static str> {
@@ -369,7 +401,7 @@ mod tests {
         }}"#;
         let file = ProjectFile { path: "/p/.mcp.json".into(), bytes: Ok(json.into()) };
         let mut warnings = Vec::new();
-        let servers = file.servers(&mut warnings);
+        let servers = file.servers_of_project(&mut warnings);
         let shown: Vec<String> = servers.iter().map(|server| server.transport.about()).collect();
         assert_eq!(shown, ["A=… npx -y server", "https://example.org/mcp"]);
         assert!(servers.iter().all(|server| server.project.as_deref() == Some(Path::new("/p"))));

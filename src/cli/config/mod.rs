@@ -21,7 +21,7 @@
 pub(super) mod agent_hosts;
 pub(super) mod catalog;
 mod choices;
-mod claude;
+pub(super) mod claude;
 mod custom;
 mod elsewhere;
 mod environment;
@@ -57,6 +57,7 @@ use crate::domain::endpoint::Catalog;
 use crate::domain::hook::Hook;
 use crate::domain::instructions::InstructionFile;
 use crate::domain::limits::LimitName;
+use crate::domain::mcp::McpServer;
 use crate::domain::parameters::{Parameter, ParameterName, Parameters};
 use crate::domain::rule::Rules;
 use crate::domain::skill::SkillList;
@@ -126,6 +127,7 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     diagnostics.warnings.extend(files.ignored.iter().map(|path| ignored(path)));
     values.config.commands_of = commands_of(&values, &sources, &user, files.project.as_ref());
     take_texts(&mut values.config, &mut files, env, &mut diagnostics);
+    values.config.added_instructions.clone_from(&arguments.append_system_prompt);
     values.config.display.home = env.home();
     values.config.display.frame_interval = FRAME_INTERVAL;
     values.config.read_interval = READ_INTERVAL;
@@ -145,8 +147,12 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     let of_person = files.directories.nearest().map(|root| hooks::files_of_person(&user.hooks, root));
     sandbox.guarded.extend(of_person.unwrap_or_default());
     values.config.hooks = user.hooks.into_iter().chain(hooks).collect();
-    let of_project = files.mcp.as_ref().map(|file| file.servers(&mut diagnostics.warnings)).unwrap_or_default();
-    values.config.mcp = mcp::all(user.mcp, of_project, env, &withheld, &mut diagnostics);
+    let named = mcp::named(&arguments.mcp_config, env, &mut diagnostics);
+    let is_named = |server: &McpServer| named.iter().any(|named| named.name == server.name);
+    let users: Vec<McpServer> = user.mcp.into_iter().filter(|server| !is_named(server)).collect();
+    let servers = named.into_iter().chain(users).collect();
+    let of_project = files.mcp.as_ref().map(|file| file.servers_of_project(&mut diagnostics.warnings));
+    values.config.mcp = mcp::all(servers, of_project.unwrap_or_default(), env, &withheld, &mut diagnostics);
     values.config.hosts = agent_hosts::all(user.hosts, env, &mut diagnostics);
     if cfg!(not(feature = "mcp")) && !values.config.mcp.is_empty() {
         values.config.mcp.clear();

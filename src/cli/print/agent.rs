@@ -42,6 +42,11 @@ pub fn choose(
     let approval = new.choices.approval.clone();
     let mut agent = select(host, &choice, new)?;
     let id = agent["id"].as_str().unwrap_or_default().to_owned();
+    if arguments.session_id.is_some_and(|wanted| wanted.to_string() != id) {
+        return Err(Error::usage(
+            "--session-id: the running server is of a version without it: stop it (polylogue stop)",
+        ));
+    }
     // A server may have models that are not configured here.
     let model =
         arguments.model.as_ref().map(|typed| if host.is_local() { config.endpoint.full_name() } else { typed.clone() });
@@ -82,6 +87,7 @@ fn check_options(arguments: &Arguments) -> Result<()> {
     let options = [
         (!(arguments.allow.is_empty() && arguments.deny.is_empty()), "--allow and --deny hold"),
         (arguments.schema.is_some(), "--schema holds"),
+        (arguments.append_system_prompt.is_some(), "--append-system-prompt holds"),
     ];
     match options.into_iter().find(|(is_given, _)| *is_given) {
         Some((_, options)) => Err(Error::usage(format!(

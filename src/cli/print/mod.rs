@@ -8,6 +8,7 @@
 //! | `session` | the run itself |
 //! | `turns` | its turns, as a client of the loop in which the agent works |
 //! | `output` | what is written where, and the exit code |
+//! | `claude_lines` | the lines of `claude-stream-json` |
 //! | `schema` | the JSON schema of the answer |
 //! | `written` | what was written of a reply that breaks off |
 //! | `summary` | the result of the run, from the chunks of its agent |
@@ -36,12 +37,14 @@
 //!
 //! `stream-json` writes the agent's chunks as lines ([`crate::domain::chunk`]), each in one write as it happens, and the
 //! same object as its last line; its first line is of type `init`, with the agent, its model and its directory.
+//! `claude-stream-json` writes the lines of Claude Code instead.
 //!
 //! `--input-format stream-json` reads one object per line: `{"type":"user","text":"..."}` is a turn, queued while the agent
 //! works; `{"type":"interrupt"}` interrupts the current turn. A bad line is skipped, with a note that gives its number. The
 //! run ends when the input has ended and all turns are over.
 
 mod agent;
+mod claude_lines;
 mod output;
 mod prompt;
 mod schema;
@@ -80,7 +83,7 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
     run_from(arguments, env, started).inspect_err(|error| {
         if arguments.output_format != OutputFormat::Text {
             // Standard output may be closed.
-            let _ = writeln!(std::io::stdout(), "{}", output::not_begun(error, started));
+            let _ = writeln!(std::io::stdout(), "{}", output::not_begun(arguments, error, started));
         }
     })
 }
@@ -101,6 +104,7 @@ fn run_from(arguments: &Arguments, env: &ProcessEnvironment, started: Instant) -
     };
     let mut output = PrintOutput::new(arguments.output_format, started)?;
     output.schema = schema;
+    output.has_result_per_turn = arguments.input_format == InputFormat::StreamJson;
     let pipe = match if arguments.keep_background { waiting::split(None)? } else { Part::Chat(None) } {
         Part::Chat(pipe) => pipe,
         Part::Waited(code) => return Ok(code),

@@ -5,16 +5,18 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::agent::RunAgent;
+use super::claude_lines::ClaudeLines;
 use super::schema::Schema;
 use super::summary::{Failure, Summary};
 use super::written::{REPLACED, Written};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::cli::arguments::OutputFormat;
+use crate::cli::arguments::{Arguments, OutputFormat};
 use crate::cli::code;
 use crate::cli::stdio::streams::{Streams, WriteError};
 use crate::domain::chunk::{Chunk, StopReason, VERSION};
 
 const LIMIT: &str = ErrorKind::Limit.name();
+pub const MAX_TURNS: &str = "--max-turns";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
@@ -29,7 +31,7 @@ pub enum Ending {
 
 impl Ending {
     pub fn max_turns() -> Self {
-        Self::Limit("reached the limit of --max-turns".into())
+        Self::Limit(format!("reached the limit of {MAX_TURNS}"))
     }
 }
 
@@ -40,6 +42,11 @@ pub struct PrintOutput {
     refused_call: Option<String>,
     missed_chunks: u64,
     written: Written,
+    claude: ClaudeLines,
+    /// Each turn has a result in the format of Claude Code.
+    pub has_result_per_turn: bool,
+    /// That of the last turn was written.
+    has_result: bool,
     pub summary: Summary,
     pub schema: Option<Schema>,
     /// The model of the run, once that is known.
@@ -55,6 +62,9 @@ impl PrintOutput {
             refused_call: None,
             missed_chunks: 0,
             written: Written::default(),
+            claude: ClaudeLines::new(None),
+            has_result_per_turn: false,
+            has_result: false,
             summary: Summary::default(),
             schema: None,
             model: None,
@@ -66,6 +76,10 @@ impl PrintOutput {
     pub fn begin(&mut self, agent: &RunAgent) {
         let RunAgent { id, model, directory, policy, .. } = agent;
         self.model = Some(model.clone());
+        if self.format == OutputFormat::ClaudeStreamJson {
+            let line = self.claude.begin(agent);
+            self.streams.line(line.to_string());
+        }
         if self.format == OutputFormat::StreamJson {
             let begun = json!({
                 "v": VERSION, "type": "init", "agent": id, "model": model, "directory": directory, "approval": policy,
@@ -78,7 +92,14 @@ impl PrintOutput {
     /// Writes a chunk; `line` makes its line of JSON.
     pub fn on_chunk(&mut self, chunk: &Chunk, line: impl FnOnce() -> String) {
         let added = self.summary.on_chunk(chunk);
+        let is_refused_call =
+            matches!(chunk, Chunk::ToolCall { title, .. } if self.refused_call.take().as_ref() == Some(title));
         match self.format {
+            OutputFormat::ClaudeStreamJson => {
+                self.has_result &= !matches!(chunk, Chunk::User(_));
+                let lines = self.claude.on_chunk(chunk, is_refused_call);
+                lines.iter().for_each(|line| self.streams.line(line.to_string()));
+            }
             OutputFormat::StreamJson => self.streams.line(line()),
             OutputFormat::Text => {
                 let (text, is_replacement) = self.written.on_chunk(chunk, &added);
@@ -97,8 +118,7 @@ impl PrintOutput {
                 self.streams.note_refused_call(title);
                 self.refused_call = Some(title.clone());
             }
-            Chunk::ToolCall { title, .. } if self.refused_call.take().as_ref() == Some(title) => {}
-            Chunk::ToolCall { title, .. } => self.note(&format!("calls {title}")),
+            Chunk::ToolCall { title, .. } if !is_refused_call => self.note(&format!("calls {title}")),
             Chunk::Mail { .. } => self.note("received a message"),
             _ => {}
         }
@@ -142,10 +162,13 @@ impl PrintOutput {
             Ending::Limit(message) => self.note(message),
             Ending::Done | Ending::Signal(_) | Ending::Closed => {}
         }
-        if self.format != OutputFormat::Text {
-            let line = self.result(ending, agent, requests).to_string();
-            self.streams.line(line);
-        }
+        let result = match self.format {
+            OutputFormat::Text => None,
+            OutputFormat::ClaudeStreamJson if self.has_result && *ending == Ending::Done => None,
+            OutputFormat::ClaudeStreamJson => Some(self.claude_result(ending, agent, requests)),
+            OutputFormat::Json | OutputFormat::StreamJson => Some(self.result(ending, agent, requests)),
+        };
+        result.iter().for_each(|line| self.streams.line(line.to_string()));
         self.exit_code(ending)
     }
 
@@ -161,6 +184,19 @@ impl PrintOutput {
                 None => code::DONE,
             },
         }
+    }
+
+    /// A turn is over, and the run may go on.
+    pub fn on_turn_over(&mut self, agent: &str, requests: u32) {
+        if self.format == OutputFormat::ClaudeStreamJson && self.has_result_per_turn {
+            let line = self.claude_result(&Ending::Done, agent, requests).to_string();
+            self.streams.line(line);
+            self.has_result = true;
+        }
+    }
+
+    fn claude_result(&self, ending: &Ending, agent: &str, requests: u32) -> Value {
+        self.claude.result(&self.result(ending, agent, requests), self.summary.last_reply())
     }
 
     fn cut(&self) -> Option<(&'static str, &'static str)> {
@@ -199,14 +235,17 @@ impl PrintOutput {
 }
 
 /// The result of a run that could not begin.
-pub fn not_begun(error: &Error, started: Instant) -> Value {
+pub fn not_begun(arguments: &Arguments, error: &Error, started: Instant) -> Value {
     let mut result = Summary::default().to_json();
     (result["agent"], result["model"]) = (Value::Null, Value::Null);
     result["outcome"] = if error.kind == ErrorKind::Limit { "limit" } else { "failed" }.into();
     result["error"] = json!(Failure::from(error.clone()));
     result["turns"] = 0.into();
     result["ms"] = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX).into();
-    result
+    match arguments.output_format {
+        OutputFormat::ClaudeStreamJson => ClaudeLines::new(arguments.session_id).result(&result, ""),
+        _ => result,
+    }
 }
 
 /// The kind of error and the reason of an answer that is not whole. A content filter is an error of the turn.

@@ -145,7 +145,12 @@ impl Turns {
         match news {
             News::Response(Response::Chunk(value), line) => self.on_line(&value, line, output),
             News::Response(Response::Missed(count), _) => output.on_missed(count),
-            News::Response(Response::Done(result), _) => self.on_turn_ended(&result),
+            News::Response(Response::Done(result), _) => {
+                self.on_turn_ended(&result);
+                if self.ending.is_none() {
+                    output.on_turn_over(&self.agent.id, self.requests);
+                }
+            }
             News::Response(Response::Refused { kind, message }, _) => {
                 self.is_under_way = false;
                 self.ending = Some(Ending::Failed(Failure { kind, message }));

@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::output::{poll_now, reopen_nonblocking};
 use crate::base::error::{Error, Result};
@@ -203,12 +204,31 @@ fn parse(line: &[u8]) -> std::result::Result<InputLine, String> {
         Ok(InputLine::User { text }) if text.trim().is_empty() => Err("\"text\" is empty".into()),
         Ok(line) => Ok(line),
         Err(error) => {
+            if let Some(text) = text_of_claude(line) {
+                return Ok(InputLine::User { text });
+            }
             let message = error.to_string();
             // The position is always in line 1.
             let message = message.split(" at line ").next().unwrap_or_default();
             Err(if error.is_data() { message.to_owned() } else { format!("invalid JSON: {message}") })
         }
     }
+}
+
+/// The text of a turn as Claude Code takes it: `{"type":"user","message":{"role":"user","content":"..."}}`, where the content
+/// may be a list of blocks.
+fn text_of_claude(line: &[u8]) -> Option<String> {
+    let line: Value = serde_json::from_slice(line).ok()?;
+    let content = &line["message"]["content"];
+    let text = match content.as_str() {
+        Some(text) => text.to_owned(),
+        // Only text: nothing is left out unnoticed.
+        None => {
+            let blocks = content.as_array()?.iter().map(|block| block["text"].as_str());
+            blocks.collect::<Option<Vec<_>>>()?.join("\n\n")
+        }
+    };
+    (line["type"] == "user" && !text.trim().is_empty()).then_some(text)
 }
 
 /// The bytes as text, with invalid UTF-8 replaced; and whether there was any.

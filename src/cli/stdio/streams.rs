@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::output::{Output, OutputState};
 use crate::base::error::{Error, Result};
 use crate::base::text::{escape_json, sanitise};
+use crate::domain::chunk::REFUSED_CALL;
 
 /// How long an interrupted run waits for its reader to take the last output.
 pub const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -70,7 +71,7 @@ impl Streams {
 
     /// Notes a tool call that was refused because it needs approval.
     pub fn note_refused_call(&mut self, title: &str) {
-        self.note(&format!("refused a tool call that needs approval: {title}"));
+        self.note(&format!("{REFUSED_CALL}: {title}"));
     }
 
     pub fn error(&self) -> Option<WriteError> {

@@ -27,6 +27,8 @@ use crate::team::{ResolvedEnvironment, SET};
 const CLIENT: &str = "the command line";
 
 pub(in crate::repl) struct Beginning<'a> {
+    /// By default a random one.
+    pub id: Option<AgentId>,
     pub name: Option<String>,
     /// Where it works; by default where the program was started.
     pub directory: Option<&'a Path>,
@@ -53,9 +55,17 @@ struct Settled {
 pub(in crate::repl) fn begin(core: &mut Core, new: Beginning) -> Result<AgentId> {
     core.require_writable()?;
     let root = core.roster.nth(0).ok_or_else(agent_gone)?;
+    if let Some(id) = new.id
+        && core.store.agent(id)?.is_some()
+    {
+        let id = id.to_uuid();
+        return Err(Error::usage(format!(
+            "the id {id} is taken: --resume {id} continues its agent, if that was not deleted"
+        )));
+    }
     let settled = resolve_choices(core, &new)?;
     let is_root = new.may_be_root && new.name.is_none() && is_unwritten(core, root)?;
-    let id = if is_root { root } else { AgentId::random() };
+    let id = if is_root { root } else { new.id.unwrap_or_else(AgentId::random) };
     let environment = &settled.resolved.environment;
     let row = NewConversation {
         id,
