@@ -18,9 +18,6 @@ use crate::domain::config::Config;
 use crate::domain::wire::{NewAgent, Request};
 use crate::terminal::tty::Tty;
 
-/// What only new agents of a server get.
-const APPENDS: &str = "--append-system-prompt (on an agent that exists)";
-
 /// `polylogue attach`. Returns the exit code; `None` if the server was stopped, because it is of another version.
 pub fn attach(
     arguments: &Arguments,
@@ -144,6 +141,8 @@ pub fn find_server(arguments: &Arguments, config: &Config) -> Result<Option<Clie
 }
 
 fn options_without_effect(arguments: &Arguments) -> Option<String> {
+    let appends_to_existing =
+        arguments.append_system_prompt.is_some() && AgentChoice::of(arguments) != AgentChoice::New;
     let options = [
         (!arguments.mcp_config.is_empty(), "--mcp-config"),
         (arguments.working_limit.is_some(), "--working-limit"),
@@ -154,7 +153,8 @@ fn options_without_effect(arguments: &Arguments) -> Option<String> {
         (arguments.trace.is_some(), "--trace"),
         (arguments.trace_stable, "--trace-stable"),
         (arguments.record.is_some(), "--record"),
-        (arguments.append_system_prompt.is_some() && AgentChoice::of(arguments) != AgentChoice::New, APPENDS),
+        // New agents are sent their whole prompt.
+        (appends_to_existing, "--append-system-prompt (on an agent that exists)"),
     ];
     let given: Vec<&str> = options.into_iter().filter_map(|(is_given, name)| is_given.then_some(name)).collect();
     (!given.is_empty()).then(|| given.join(", "))

@@ -45,7 +45,7 @@ pub const VERSION: u64 = 1;
 /// The mark behind a reply that broke off.
 pub const REPLY_INCOMPLETE: &str = "reply incomplete";
 
-/// Begins the note about a call that was refused because nobody is asked.
+/// Begins the note about a call that needs approval and was refused.
 pub const REFUSED_CALL: &str = "refused a tool call that needs approval";
 
 /// One piece of what an agent produces or receives.

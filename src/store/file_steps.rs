@@ -18,8 +18,8 @@ const COLUMNS: &str =
 #[doc(hidden)]
 impl Store {
     /// Stores what a call, a turn of a host or an undo changed, unless it is stored already. `before` is the message before
-    /// which an undo brought the files back, or that began the turn; that of a call is found by its id. Steps that an undo undoes count no
-    /// more, those of a redo again.
+    /// which an undo brought the files back, or that began the turn; that of a call is found by its id. Steps that an undo
+    /// undoes count no more, those of a redo again.
     ///
     /// # Errors
     /// There is no such agent, or the database cannot be written.

@@ -221,9 +221,15 @@ pub fn is_text(value: &str) -> bool {
     value.trim_start().starts_with('{')
 }
 
-/// The servers of `--mcp-config`, of which each value is a file or its text. All agents have them, wherever they work.
-pub fn named(values: &[String], env: &ProcessEnvironment, diagnostics: &mut Diagnostics) -> Vec<McpServer> {
-    let mut all: Vec<McpServer> = Vec::new();
+/// The user's servers, and those of `--mcp-config` in place of others of the same name; each value is a file or its text. All
+/// agents have them, wherever they work.
+pub fn with_named(
+    user: Vec<McpServer>,
+    values: &[String],
+    env: &ProcessEnvironment,
+    diagnostics: &mut Diagnostics,
+) -> Vec<McpServer> {
+    let mut all = user;
     for value in values {
         let file = match is_text(value) {
             true => ProjectFile { path: OPTION.into(), bytes: Ok(value.clone().into_bytes()) },

@@ -49,7 +49,7 @@ impl ClaudeLines {
         }))
     }
 
-    /// The lines for a chunk. A call that was refused because nobody can be asked is also listed in the result.
+    /// The lines for a chunk. A refused call is also listed in the result.
     pub fn on_chunk(&mut self, chunk: &Chunk, is_refused_call: bool) -> Vec<Value> {
         match chunk {
             Chunk::Text(text) => {
@@ -130,8 +130,11 @@ impl ClaudeLines {
 
     /// Text of a reply arrives. Returns the lines for a reply before it that is complete.
     fn begin_text(&mut self) -> Vec<Value> {
-        let lines = if self.usage.is_some() { self.take_parts() } else { Vec::new() };
-        self.is_over |= self.usage.is_some();
+        let mut lines = Vec::new();
+        if self.usage.is_some() {
+            lines = self.take_parts();
+            self.is_over = true;
+        }
         self.begin_reply();
         lines
     }

@@ -76,17 +76,15 @@ impl PrintOutput {
     pub fn begin(&mut self, agent: &RunAgent) {
         let RunAgent { id, model, directory, policy, .. } = agent;
         self.model = Some(model.clone());
-        if self.format == OutputFormat::ClaudeStreamJson {
-            let line = self.claude.begin(agent);
-            self.streams.line(line.to_string());
-        }
-        if self.format == OutputFormat::StreamJson {
-            let begun = json!({
+        let begun = match self.format {
+            OutputFormat::Text | OutputFormat::Json => return,
+            OutputFormat::ClaudeStreamJson => self.claude.begin(agent),
+            OutputFormat::StreamJson => json!({
                 "v": VERSION, "type": "init", "agent": id, "model": model, "directory": directory, "approval": policy,
                 "version": env!("CARGO_PKG_VERSION"),
-            });
-            self.streams.line(begun.to_string());
-        }
+            }),
+        };
+        self.streams.line(begun.to_string());
     }
 
     /// Writes a chunk; `line` makes its line of JSON.
