@@ -32,8 +32,14 @@ run: ## build quickly if needed and start the chat
 # Many tests wait for processes, so four times as many threads as processors are busy.
 test minimal: export RUST_TEST_THREADS ?= $(shell expr 4 \* $$(getconf _NPROCESSORS_ONLN))
 
+# Unit tests and the minimal build are compiled in a third of the time without optimisation. The integration tests would take
+# twice as long.
+UNOPTIMISED = --config profile.dev.package.polylogue.opt-level=0
+
 test: ## run every test; needs no network
-	$(TEST) $(FEATURES) $(ARGS)
+	$(TEST) $(UNOPTIMISED) $(FEATURES) --lib $(ARGS)
+	$(TEST) $(FEATURES) --test all $(ARGS)
+	$(TEST) $(FEATURES) --doc
 
 check: ## what must hold before a merge: format, lint, tests, docs, and the minimal build
 	$(CARGO) fmt --check
@@ -45,8 +51,8 @@ OF_FEATURES = features:: layers:: acp::editor commands::custom frames:: lines:: 
 
 minimal: ## lint the build without optional features, and test what differs in it
 	$(CARGO) clippy --all-targets $(MINIMAL) -- -D warnings
-	$(TEST) $(MINIMAL) --lib
-	$(TEST) $(MINIMAL) --test all -- $(OF_FEATURES)
+	$(TEST) $(UNOPTIMISED) $(MINIMAL) --lib
+	$(TEST) $(UNOPTIMISED) $(MINIMAL) --test all -- $(OF_FEATURES)
 
 lint: ## run clippy on everything, with warnings as errors
 	$(CARGO) clippy --all-targets $(FEATURES) -- -D warnings
@@ -90,7 +96,7 @@ faults: ## make everything fail that can fail, at every place (several minutes)
 	POLYLOGUE_TEST_FULL=1 $(TEST) $(FEATURES) --test all -- faults:: $(ARGS)
 
 nightly: ## run every test at its full size, faults included (half an hour)
-	POLYLOGUE_TEST_FULL=1 $(TEST) $(FEATURES) $(ARGS)
+	@POLYLOGUE_TEST_FULL=1 $(MAKE) --no-print-directory test
 
 recordings: ## record 100 random sessions of 2,000 actions and replay them (some seven minutes)
 	POLYLOGUE_TEST_RECORDINGS=100 $(TEST) $(FEATURES) --test all -- --nocapture recordings:: $(ARGS)
