@@ -2,8 +2,12 @@
 //! names: no hooks, file system monitor, filters or transports.
 
 use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::io::Errno;
 
 use super::capture::{Capture, Sink};
 use super::command::{self, Ending, Program};
@@ -13,6 +17,14 @@ use crate::sandbox;
 
 /// For one run of git. Checking out a large repository takes minutes.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
+
+/// Checks out the files of a worktree that was added with `--no-checkout`, as `git worktree add` does.
+pub(super) const CHECK_OUT: [&str; 4] = ["reset", "--hard", "--quiet", "--no-recurse-submodules"];
+
+/// How long a command waits at most for another one that uses the list of worktrees, which takes as long as it takes to remove
+/// the files of one. An agent's command could hold the lock for ever.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_POLL: Duration = Duration::from_millis(10);
 
 /// The most bytes of git's output that are read.
 const MAX_OUTPUT: usize = 64 << 20;
@@ -152,6 +164,7 @@ impl<'a> Git<'a> {
         if self.job.is_cancelled() {
             return Err("interrupted".into());
         }
+        let _lock = self.lock_worktrees(directory, arguments);
         let filters: Vec<&str> = self.filters.iter().map(String::as_str).collect();
         let hooks: &[&str] = if self.runs_hooks { &[] } else { &NO_HOOKS };
         let arguments = [&GIT, hooks, &filters, arguments].concat();
@@ -185,6 +198,32 @@ impl<'a> Git<'a> {
             Ending::Lost(why) | Ending::NotStarted(why) | Ending::Weaker(why) => Err(why),
         }
     }
+}
+
+impl Git<'_> {
+    /// Holds back a command that reads or changes the list of worktrees while another one does: git fails if it finds a
+    /// worktree that is only half added or removed ("failed to read .git/worktrees/NAME/commondir").
+    fn lock_worktrees(&self, directory: &Path, arguments: &[&str]) -> Option<OwnedFd> {
+        // A branch is deleted if no worktree has it.
+        if !arguments.contains(&"worktree") && !arguments.starts_with(&["branch", "-D"]) {
+            return None;
+        }
+        let lock = open(common_directory(directory)?, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let start = Instant::now();
+        while flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+            && start.elapsed() < LOCK_PATIENCE
+            && !self.job.is_cancelled()
+        {
+            std::thread::sleep(LOCK_POLL);
+        }
+        Some(lock)
+    }
+}
+
+/// The git directory that all worktrees of a repository share, of any directory in one of them, or of itself.
+fn common_directory(directory: &Path) -> Option<PathBuf> {
+    let is_one = directory.join("objects").is_dir() && directory.join("HEAD").is_file();
+    is_one.then(|| directory.to_owned()).or_else(|| directory.ancestors().find_map(sandbox::git_directory))
 }
 
 /// The directory with the index and the `HEAD` of a working tree of the repository with this git directory.

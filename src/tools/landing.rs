@@ -20,7 +20,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::done::{self, Checked};
-use super::git::{Git, own_directory};
+use super::git::{CHECK_OUT, Git, own_directory};
 use super::worktree::{Left, branch_of, equip, refuse_inner_programs};
 use super::{Environment, Job, Outcome};
 use crate::base::text::{self, counted};
@@ -292,7 +292,11 @@ impl<'a> Landing<'a> {
         drop(self.run(self.root, &["worktree", "prune"]));
         let (from, branch) = (if request.method == LandMethod::Rebase { tip } else { old }, branch_of(self.root));
         let outcome = self
-            .run(self.root, &["worktree", "add", "--quiet", "--detach", &place.to_string_lossy(), from])
+            .run(
+                self.root,
+                &["worktree", "add", "--quiet", "--no-checkout", "--detach", &place.to_string_lossy(), from],
+            )
+            .and_then(|_| self.run(&place, &CHECK_OUT))
             .and_then(|_| match request.method {
                 LandMethod::Rebase => self.run(&place, &["rebase", "--quiet", old]),
                 LandMethod::Squash => {

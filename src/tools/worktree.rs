@@ -17,7 +17,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::done::{self, Checked, check};
 use super::file_access::reason;
-use super::git::Git;
+use super::git::{CHECK_OUT, Git};
 use super::{Environment, Job, Outcome};
 use crate::base::beneath::{copy, read_followed};
 use crate::base::{file, text};
@@ -135,10 +135,11 @@ pub fn add(
     }
     let parent = root.parent().unwrap_or(Path::new("/"));
     let created = DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(|error| reason(&error));
-    let arguments = ["worktree", "add", "--quiet", "-b", &branch, &root.to_string_lossy(), "HEAD"];
+    let arguments = ["worktree", "add", "--quiet", "--no-checkout", "-b", &branch, &root.to_string_lossy(), "HEAD"];
     // Before git runs there is no branch that an error would have to remove.
     created.and_then(|()| Left::note(root, directory, &commit, &git))?;
-    match git.run(directory, &arguments) {
+    // While files are checked out, others may add worktrees.
+    match git.run(directory, &arguments).and_then(|_| git.run(root, &CHECK_OUT)) {
         Ok(_) if !git.job.is_cancelled() => {
             let inside = Some(root.join(prefix)).filter(|inside| inside.is_dir());
             let inside = inside.unwrap_or(root.into());

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use polylogue::config::{Hook, Rules, WorktreeExtras, WorktreeSettings};
 use polylogue::{AgentId, Change};
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, OFlags, flock};
 use serde_json::json;
 
 use super::{echo, spec};
@@ -169,6 +169,29 @@ fn a_fork_gets_a_worktree_and_a_branch_that_are_called_as_it_is() {
     assert_eq!(place(&app, json), "repo:json/src");
     app.turn_until("git has nothing to do", |app| app.timeout().why == WakeReason::Nothing);
     assert_eq!(worktrees(&app).len(), 5);
+}
+
+/// Another process adds a worktree: git fails while it finds one that is only half there.
+#[test]
+fn a_worktree_waits_until_another_one_is_whole() {
+    let Some(mut app) = app() else { return };
+    let repo = app.directory().join("repo");
+    let lock = fs::File::open(repo.join(".git")).expect("a directory");
+    flock(&lock, FlockOperation::LockExclusive).expect("a lock");
+    let half = repo.join(".git/worktrees/half");
+    fs::create_dir_all(&half).expect("a directory");
+    fs::write(half.join("gitdir"), "/elsewhere/.git\n").expect("a file");
+    fs::write(half.join("commondir"), "").expect("a file");
+    app.enter("/env coding@repo/src");
+    app.enter("/fork --worktree --name json");
+    // Written just before git is run.
+    let notes = app.data().join("worktree-branches");
+    app.turn_until("a note", |_| fs::read_dir(&notes).is_ok_and(|mut entries| entries.next().is_some()));
+    turn_a_while(&mut app);
+    fs::remove_dir_all(&half).expect("a directory");
+    drop(lock);
+    app.turn_until("a child", |app| app.repl.roster().len() == 3);
+    assert!(app.agent(2).inputs.environment.working_directory.join("f").exists());
 }
 
 #[test]
