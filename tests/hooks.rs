@@ -18,6 +18,7 @@ use crate::support::scene::{
 use crate::support::{eventually, write_executable};
 
 pub(crate) mod trust;
+mod turns;
 
 fn hook(event: HookEvent, matcher: &str, script: &str) -> Hook {
     Hook {

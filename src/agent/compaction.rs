@@ -47,10 +47,10 @@ impl Agent {
         self.is_compacting
     }
 
-    /// Sets the agent that writes a summary for this one; `None` when none does.
-    pub fn set_compacting(&mut self, writer: Option<AgentId>) {
+    /// Sets whether its conversation is being summarised, and the agent that writes the summary.
+    pub fn set_compacting(&mut self, is_compacting: bool, writer: Option<AgentId>) {
         let before = self.status();
-        (self.is_compacting, self.helper) = (writer.is_some(), writer);
+        (self.is_compacting, self.helper) = (is_compacting, writer);
         self.show_work();
         self.emit_status_after(before);
     }

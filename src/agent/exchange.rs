@@ -46,6 +46,8 @@ pub enum Wait {
         /// Why the last attempt failed.
         error: Error,
     },
+    /// Hooks, which may refuse the message.
+    Hooks,
     /// The key that a key command prints.
     Key,
     /// The summary that is to be sent instead of the older part of the conversation.
@@ -165,7 +167,9 @@ impl Exchange {
         let waited = match &self.wait {
             Wait::Retry { at, .. } => Some((*at, "retry")),
             Wait::Script { due, .. } => due.map(|at| (at, "script step")),
-            Wait::Nothing | Wait::Slot | Wait::Key | Wait::Compaction | Wait::Transfer | Wait::Host => None,
+            Wait::Nothing | Wait::Slot | Wait::Hooks | Wait::Key | Wait::Compaction | Wait::Transfer | Wait::Host => {
+                None
+            }
         };
         let stall = self.stall_at.map(|at| (at, "stall"));
         let overdue = self.overdue_at.map(|at| (at, "overdue"));
@@ -283,7 +287,13 @@ impl Agent {
         let events = match &mut self.exchange.wait {
             Wait::Transfer => self.read_transfer(context),
             Wait::Script { .. } => self.play_script(context),
-            Wait::Nothing | Wait::Slot | Wait::Key | Wait::Compaction | Wait::Host | Wait::Retry { .. } => return,
+            Wait::Nothing
+            | Wait::Slot
+            | Wait::Hooks
+            | Wait::Key
+            | Wait::Compaction
+            | Wait::Host
+            | Wait::Retry { .. } => return,
         };
         self.on_stream_events(events, context);
     }

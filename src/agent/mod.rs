@@ -261,6 +261,8 @@ pub struct Agent {
     state: State,
     /// How its last turn ended; `None`: unknown, or it is in a turn.
     last_end: Option<TurnEnd>,
+    /// The newest message that hooks have let pass in this process.
+    passed: Option<MessageId>,
     /// The turn is being stopped because the program exits.
     is_exiting: bool,
     exchange: Exchange,
@@ -305,6 +307,7 @@ impl Agent {
             is_compacting: false,
             state: State::Idle,
             last_end: None,
+            passed: None,
             is_exiting: false,
             exchange: Exchange::default(),
             fallback: Fallback::default(),

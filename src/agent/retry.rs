@@ -17,6 +17,7 @@ use crate::agent::exchange::Wait;
 use crate::agent::{Agent, Context, Effect, RecordedEvent, Role};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
+use crate::base::id::MessageId;
 use crate::domain::chunk::{Chunk, REPLY_INCOMPLETE};
 use crate::domain::config::Settings;
 use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts};
@@ -286,6 +287,56 @@ impl Agent {
             }
             Err(error) => self.fail_or_fall_back(error, context),
         }
+    }
+
+    /// The messages that hooks have to let pass before the next request, with the first of them. There are several if earlier
+    /// ones were neither answered nor looked at, for example because the program ended.
+    pub fn unchecked_messages(&self) -> Option<(MessageId, String)> {
+        let mut unanswered = self.inputs.history.as_ref()?.unanswered();
+        unanswered.retain(|message| self.passed.is_none_or(|passed| message.id > passed));
+        let texts = unanswered
+            .iter()
+            .filter_map(|message| if let Body::User(text) = &message.body { Some(text) } else { None });
+        Some((unanswered.first()?.id, texts.map(String::as_str).collect::<Vec<_>>().join("\n\n")))
+    }
+
+    /// The request waits for hooks, which may refuse the message.
+    pub fn await_hooks(&mut self) {
+        self.exchange.wait = Wait::Hooks;
+        self.view.touch();
+    }
+
+    /// The hooks before the request have ended. With what they add it is sent; if they refuse it, the turn fails.
+    pub fn on_hooks_ended(&mut self, outcome: Result<Vec<Body>, String>, context: &mut Context) {
+        if !matches!(self.exchange.wait, Wait::Hooks) {
+            return;
+        }
+        match outcome {
+            Ok(bodies) => {
+                self.passed = self.turn_message().max(self.passed);
+                self.exchange.wait = Wait::Slot;
+                self.view.touch();
+                if !bodies.is_empty() {
+                    context.outbox.push(self.id(), Effect::Persist(bodies));
+                }
+                context.outbox.push(self.id(), Effect::Request);
+            }
+            Err(reason) => {
+                let taken_back = self.take_back_messages(context);
+                self.fail_turn(Error::usage(format!("not sent: a hook refused it: {reason}")), context);
+                context.outbox.push(self.id(), Effect::Persist(taken_back));
+            }
+        }
+    }
+
+    /// Puts messages that hooks have not let pass back into the draft. What is returned has to be stored when the turn has ended;
+    /// with it, no model gets them.
+    pub(super) fn take_back_messages(&mut self, context: &mut Context) -> Vec<Body> {
+        let unchecked = self.unchecked_messages().filter(|_| matches!(self.exchange.wait, Wait::Hooks));
+        let Some((first, text)) = unchecked else { return Vec::new() };
+        self.exchange.message = None;
+        context.outbox.push(self.id(), Effect::ReturnText(text));
+        vec![Body::Rewind(MessageId(first.0 - 1))]
     }
 
     fn fail_or_fall_back(&mut self, error: Error, context: &mut Context) {

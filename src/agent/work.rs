@@ -142,7 +142,7 @@ impl Progress {
     fn into_thread(self) -> Option<Running> {
         match self {
             Self::Running(running, _) => Some(running),
-            Self::Checking(run, ..) | Self::Following(run, _) => Some(run.into_running()),
+            Self::Checking(run, ..) | Self::Following(run, _) => run.into_running(),
             Self::Waiting(..)
             | Self::ByLoop(_)
             | Self::Objected(..)
@@ -251,12 +251,12 @@ impl Work {
             let ended = call.cut_off_result("not finished: polylogue exited");
             std::mem::replace(&mut call.progress, Progress::Answered(ended)).into_thread()
         };
-        let of_turn = self.turn_hooks.running.take().map(HookRun::into_running);
+        let of_turn = self.turn_hooks.running.take().and_then(HookRun::into_running);
         self.calls.iter_mut().filter_map(ended).chain(of_turn).collect()
     }
 
     pub fn take_running(&mut self) -> Vec<Running> {
-        let of_turn = self.turn_hooks.running.take().map(HookRun::into_running);
+        let of_turn = self.turn_hooks.running.take().and_then(HookRun::into_running);
         let calls = std::mem::take(&mut self.calls).into_iter();
         calls.filter_map(|call| call.progress.into_thread()).chain(of_turn).collect()
     }

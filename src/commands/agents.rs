@@ -293,7 +293,7 @@ fn state_and_task(_: &CommandContext, _: &str) -> Option<(&'static str, String)>
 fn state_in_words<'a>(context: &'a CommandContext, agent: &'a Agent) -> Cow<'a, str> {
     let state = match (agent.state(), agent.wait()) {
         _ if agent.is_compacting() => "compacting",
-        (State::WaitingForLlm, Wait::Slot | Wait::Key | Wait::Retry { .. }) => {
+        (State::WaitingForLlm, Wait::Slot | Wait::Hooks | Wait::Key | Wait::Retry { .. }) => {
             return (context.activity)(agent.id()).into();
         }
         (State::WaitingForLlm, _) if !agent.partial_text().is_empty() => "replying",

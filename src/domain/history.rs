@@ -146,13 +146,19 @@ impl History {
             matches!(pair[1].body, Body::ToolCall(_)) && !matches!(pair[0].body, Body::ToolCall(_))
         };
         let rounds = messages[at..].windows(2).filter(calls).count();
-        let is_unanswered =
-            !self.kept_messages(false).iter().any(|kept| kept.id > messages[at].id && kept.body.is_conversation());
+        let is_unanswered = !self.kept_messages(false).iter().any(|kept| kept.id > messages[at].id && is_said(kept));
         Some(OpenTurn {
             message: (messages[at].id, text.clone()),
             rounds: u32::try_from(rounds).unwrap_or(u32::MAX),
             is_unanswered,
         })
+    }
+
+    /// The messages of the user that nothing of a reply follows, oldest first.
+    pub fn unanswered(&self) -> Vec<&Message> {
+        let mut messages: Vec<&Message> = unanswered(&self.conversation()).map(|(_, message)| message).collect();
+        messages.reverse();
+        messages
     }
 
     /// The last turn is tried again from its last complete point, or that is over.
@@ -210,7 +216,7 @@ impl History {
                 }
                 Body::Compaction(_) if !restored.contains(&message.id) => messages.push(message),
                 Body::Replaced(_) => drop_partial(&mut messages),
-                Body::Error(_) => failed = last_said(&messages).filter(|at| is_user(messages[*at])),
+                Body::Error(_) => failed = unanswered(&messages).next().map(|(at, _)| at),
                 body if body.is_conversation() => {
                     if let Some(failed) = failed.take().filter(|_| is_user(message)) {
                         messages.remove(failed);
@@ -235,6 +241,17 @@ impl History {
 
 fn is_user(message: &Message) -> bool {
     matches!(message.body, Body::User(_))
+}
+
+/// The messages of the user that nothing of a reply follows, with their places, newest first.
+fn unanswered<'a>(messages: &[&'a Message]) -> impl Iterator<Item = (usize, &'a Message)> {
+    let said = messages.iter().copied().enumerate().rev().filter(|(_, message)| is_said(message));
+    said.take_while(|(_, message)| is_user(message))
+}
+
+/// Whether the user or the model has said it.
+fn is_said(message: &Message) -> bool {
+    message.body.is_conversation() && !matches!(message.body, Body::System(_))
 }
 
 /// Where the last message is that is no summary.

@@ -1,5 +1,5 @@
-//! Hooks: programs that are told about tool calls and the end of turns, and may object. Their input and output have the
-//! form of Claude Code.
+//! Hooks: programs that are told about sessions, messages, tool calls and the end of turns, and may object. Their input and
+//! output have the form of Claude Code.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,22 +12,37 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// When a hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HookEvent {
+    /// Before the first request of an agent in this process.
+    SessionStart,
+    /// Before a message of a person is sent to the model.
+    UserPrompt,
     /// Before a tool call is asked about and carried out.
     PreTool,
+    /// Before a person is asked about a tool call.
+    PermissionRequest,
     /// After a tool call, before the model gets its result.
     PostTool,
-    /// When the model ends its turn.
+    /// When the model of an agent that a person started ends its turn.
     Stop,
+    /// The same for an agent that another agent started.
+    SubagentStop,
+    /// Before the older part of a conversation is summarised.
+    PreCompact,
     /// When an agent asks, has finished or failed.
     Notify,
 }
 
 impl HookEvent {
     /// All events, each with its name in the configuration, and the name that hooks get.
-    pub const ALL: [(Self, &'static str, &'static str); 4] = [
+    pub const ALL: [(Self, &'static str, &'static str); 9] = [
+        (Self::SessionStart, "session_start", "SessionStart"),
+        (Self::UserPrompt, "user_prompt", "UserPromptSubmit"),
         (Self::PreTool, "pre_tool", "PreToolUse"),
+        (Self::PermissionRequest, "permission_request", "PermissionRequest"),
         (Self::PostTool, "post_tool", "PostToolUse"),
         (Self::Stop, "stop", "Stop"),
+        (Self::SubagentStop, "subagent_stop", "SubagentStop"),
+        (Self::PreCompact, "pre_compact", "PreCompact"),
         (Self::Notify, "notify", "Notification"),
     ];
 
@@ -47,7 +62,8 @@ impl HookEvent {
 pub struct Hook {
     /// When it runs.
     pub event: HookEvent,
-    /// A regular expression that the whole name of a tool has to match; empty: all tools.
+    /// A regular expression that has to match the whole name of the tool; for events without one, the `source`, `trigger` or
+    /// `notification_type` that the hook is told. Empty: all.
     pub matcher: String,
     /// The program and its arguments.
     pub command: Vec<String>,

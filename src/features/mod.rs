@@ -9,6 +9,7 @@ mod hosts;
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
 mod notify_hooks;
+mod prompt_hooks;
 mod radar;
 mod review;
 mod search_index;
@@ -63,6 +64,8 @@ impl Feature {
 
 /// All features that are built in, in the order in which their components get events and are stepped.
 pub const FEATURES: &[Feature] = &[
+    // Hooks that hear of a session or a message before the model does.
+    prompt_hooks::FEATURE,
     // Programs of the person as tools: their schemas, read before the first request.
     user_tools::FEATURE,
     // Hooks that hear when an agent asks, is idle or has finished.

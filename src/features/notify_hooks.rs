@@ -15,7 +15,7 @@ use crate::features::Feature;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
 use crate::repl::event::Event;
-use crate::tools::hooks::{HookRun, Occasion, hooks_for};
+use crate::tools::hooks::{HookRun, Occasion};
 
 pub const FEATURE: Feature =
     Feature { component: Some(|| Box::<NotifyHooks>::default()), ..Feature::new("notify-hooks") };
@@ -33,18 +33,13 @@ struct NotifyHooks {
 impl NotifyHooks {
     fn start(&mut self, core: &Core, agent: AgentId, kind: &'static str, message: String) {
         let Some(known) = core.agent(agent).filter(|known| known.role == Role::Normal) else { return };
-        let environment = &known.inputs.environment;
-        let hooks = hooks_for(environment, HookEvent::Notify, Some(kind));
-        if hooks.is_empty() || self.running.len() >= MOST {
+        if self.running.len() >= MOST {
             return;
         }
         let more: Vec<(&'static str, Value)> =
             vec![("message", message.into()), ("title", "polylogue".into()), ("notification_type", kind.into())];
-        let occasion =
-            Occasion { agent: agent.to_string(), policy: known.policy(), event: HookEvent::Notify, call: None, more };
-        // Without a thread nobody is notified.
-        let started = HookRun::start(hooks, occasion, environment.clone(), core.waker());
-        self.running.extend(started.ok().map(|run| (agent, run)));
+        let occasion = Occasion { more, ..known.occasion(HookEvent::Notify) };
+        self.running.extend(known.start_hooks(occasion, Some(kind), core.waker()).map(|run| (agent, run)));
     }
 
     fn on_turn_ended(&mut self, core: &Core, id: AgentId) {

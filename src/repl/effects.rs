@@ -8,6 +8,7 @@ use crate::domain::flow::AgentOutcome;
 use crate::domain::scrollback::LineKind;
 use crate::domain::stream::StreamEvent;
 use crate::repl::Repl;
+use crate::repl::component::Component;
 use crate::repl::core::log::record_checkpoints;
 use crate::repl::core::turns::end_question;
 use crate::repl::core::unsaved::Write;
@@ -23,10 +24,10 @@ impl Repl {
             self.deliver_events();
             let (traced, recorded) = self.core.take_delivered();
             self.trace.on_delivered(traced, recorded);
+            self.jobs.take_compacted().into_iter().for_each(|agent| self.resume_queue(agent));
             let Some((agent_id, effect)) = self.core.take_effect() else { break };
             self.trace.effect(agent_id, &effect);
             self.apply_effect(agent_id, effect);
-            self.jobs.take_compacted().into_iter().for_each(|agent| self.resume_queue(agent));
         }
         self.trace.focus(self.terminals.focus_by_terminal());
     }
@@ -67,8 +68,10 @@ impl Repl {
                 record_checkpoints(&mut self.core, (agent_id, piece), |agent, effect| trace.effect(agent, effect));
             }
             Effect::Request => {
-                let (core, mut components, _) = self.split();
-                if !components.any(|component| component.holds_request(core, agent_id)) {
+                let Self { core, features, jobs, .. } = self;
+                // Hooks may refuse a message for which the conversation would be compacted.
+                let is_held = features.iter_mut().any(|feature| feature.holds_request(core, agent_id));
+                if !is_held && !jobs.holds_request(core, agent_id) {
                     core.join_send_queue(agent_id);
                 }
             }

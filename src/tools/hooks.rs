@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 
 use super::bash::protected_changes;
 use super::{Environment, Job, Judged, Output, Running, ToolSpec};
-use crate::base::error::Result;
 use crate::domain::approval::Policy;
 use crate::domain::hook::{Hook, HookEvent, claude_name};
 use crate::domain::skill::Author;
@@ -66,7 +65,8 @@ pub enum HookDecision {
 
 /// Hooks that run, or have ended and were not collected.
 pub struct HookRun {
-    running: Running,
+    /// `None`: there was no thread for them, which is their outcome.
+    running: Option<Running>,
     outcome: Arc<OnceLock<HookOutcome>>,
 }
 
@@ -77,24 +77,30 @@ impl HookRun {
         occasion: Occasion,
         env: Arc<Environment>,
         wake: Arc<dyn Fn() + Send + Sync>,
-    ) -> Result<Self> {
-        let outcome = Arc::new(OnceLock::new());
-        let slot = Arc::clone(&outcome);
+    ) -> Self {
+        let (hooks, outcome) = (Arc::new(hooks), Arc::new(OnceLock::new()));
+        let (of_thread, slot) = (Arc::clone(&hooks), Arc::clone(&outcome));
         let call = ToolCall { id: String::new(), name: "hook".into(), arguments: String::new() };
         let work = move |job: &Job| {
             // Nothing else sets it.
-            let _ = slot.set(run(&hooks, occasion, &env, job));
+            let _ = slot.set(run(&of_thread, occasion, &env, job));
             Output::success("")
         };
-        Ok(Self { running: Running::spawn(call, work, wake)?, outcome })
+        let running = Running::spawn(call, work, wake.clone()).map_err(|error| {
+            let mut failed = HookOutcome::default();
+            hooks.iter().for_each(|hook| failed.add_failure(hook, Failure::NotStarted(error.message.clone())));
+            let _ = outcome.set(failed);
+            wake();
+        });
+        Self { running: running.ok(), outcome }
     }
 
     pub fn is_complete(&self) -> bool {
-        self.running.is_complete()
+        self.running.as_ref().is_none_or(Running::is_complete)
     }
 
     pub fn cancel(&self) {
-        self.running.cancel();
+        self.running.iter().for_each(Running::cancel);
     }
 
     /// The result of the hooks. If their thread has failed, nothing may happen.
@@ -102,7 +108,7 @@ impl HookRun {
     /// # Panics
     /// If called before [`HookRun::is_complete`].
     pub fn collect(self) -> HookOutcome {
-        self.running.collect();
+        self.running.map(Running::collect);
         let failed = || HookOutcome {
             decision: Some(HookDecision::Deny("internal error in a hook".into())),
             ..HookOutcome::default()
@@ -111,25 +117,26 @@ impl HookRun {
     }
 
     /// The thread that must be joined when it has ended.
-    pub fn into_running(self) -> Running {
+    pub fn into_running(self) -> Option<Running> {
         self.running
     }
 }
 
-/// The hooks for an event in this environment, and for a tool if one is given.
-pub fn hooks_for(env: &Environment, event: HookEvent, tool: Option<&str>) -> Vec<Hook> {
-    let fits = |hook: &&Hook| hook.event == event && tool.is_none_or(|tool| matches(&hook.matcher, tool));
+/// The hooks for an event in this environment. `subject` is what their matchers are compared with, if the event has that: the
+/// tool, or the source, trigger or type that the hook is told.
+pub fn hooks_for(env: &Environment, event: HookEvent, subject: Option<&str>) -> Vec<Hook> {
+    let fits = |hook: &&Hook| hook.event == event && subject.is_none_or(|subject| matches(&hook.matcher, subject));
     env.hooks.iter().filter(|hook| env.is_of(hook.project.as_ref())).filter(fits).cloned().collect()
 }
 
-/// Whether the pattern of a hook names this tool, by its name here or in Claude Code.
-fn matches(matcher: &str, tool: &str) -> bool {
+/// Whether the pattern of a hook matches this, or if it is a tool its name in Claude Code.
+fn matches(matcher: &str, subject: &str) -> bool {
     if matcher.is_empty() || matcher == "*" {
         return true;
     }
     let pattern = RegexMatcherBuilder::new().size_limit(MAX_COMPILED).build(&format!("^(?:{matcher})$"));
     let Some(pattern) = pattern.ok().filter(|_| matcher.len() <= MAX_MATCHER) else { return false };
-    [tool, claude_name(tool)].iter().any(|name| pattern.is_match(name.as_bytes()).unwrap_or(false))
+    [subject, claude_name(subject)].iter().any(|name| pattern.is_match(name.as_bytes()).unwrap_or(false))
 }
 
 /// Whether a pattern can be used.
@@ -166,7 +173,7 @@ fn answer(
     env: &Environment,
     job: &Job,
     changes: &mut Vec<String>,
-) -> std::result::Result<Answer, Failure> {
+) -> Result<Answer, Failure> {
     let place = match scripts::place(hook, env) {
         Ok(place) => place,
         Err(why) if hook.event == HookEvent::PreTool && !hook.is_required => {
@@ -188,7 +195,7 @@ fn may_write(policy: Policy, env: &Environment) -> bool {
 }
 
 impl HookOutcome {
-    fn add(&mut self, hook: &Hook, answer: std::result::Result<Answer, Failure>, is_open: bool) {
+    fn add(&mut self, hook: &Hook, answer: Result<Answer, Failure>, is_open: bool) {
         let label = hook.label();
         let answer = match answer {
             Ok(answer) => answer,
@@ -204,6 +211,9 @@ impl HookOutcome {
             (None, _) => {}
         }
         match (answer.updated, is_project) {
+            (Some(_), _) if hook.event == HookEvent::PermissionRequest => {
+                self.notes.push(format!("{label} cannot change calls: use pre_tool"));
+            }
             (Some(_), true) => self.notes.push(format!("{label} cannot change calls: {why}")),
             (Some(updated), false) => {
                 self.notes.push(format!("{label} changed the call"));
@@ -295,7 +305,7 @@ mod tests {
         }
     }
 
-    fn decided(decision: HookDecision) -> std::result::Result<Answer, Failure> {
+    fn decided(decision: HookDecision) -> Result<Answer, Failure> {
         Ok(Answer { decision: Some(decision), ..Answer::default() })
     }
 

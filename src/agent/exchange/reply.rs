@@ -134,6 +134,7 @@ impl Agent {
     }
 
     pub(in crate::agent) fn interrupt_reply(&mut self, context: &mut Context) {
+        let taken_back = self.take_back_messages(context);
         self.stop_transfer(context);
         let mut bodies = Vec::new();
         self.count(&mut bodies);
@@ -141,6 +142,9 @@ impl Agent {
         let partial = reply.is_some();
         bodies.extend(reply);
         self.settle_stopped(bodies, partial, context);
+        if !taken_back.is_empty() {
+            context.outbox.push(self.id(), Effect::Persist(taken_back));
+        }
     }
 }
 

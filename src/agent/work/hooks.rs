@@ -1,13 +1,15 @@
-//! Hooks around the calls of one reply and at the end of a turn. They run on threads; the call waits for them.
+//! Hooks around the calls of one reply, their questions, and at the end of a turn. They run on threads; the call waits for them.
 
 use super::plan::Planned;
 use super::questions::UNREAD;
 use super::{Call, DENIED_BY_HOOK, Permission, Progress, Work, add_note, failure_result};
 use crate::agent::{Agent, Context, Effect, Role, State};
+use crate::base::job::Wake;
 use crate::domain::approval::Policy;
 use crate::domain::chunk::{Chunk, StopReason};
 use crate::domain::flow::AgentOutcome;
-use crate::domain::hook::{Hook, HookEvent};
+use crate::domain::hook::HookEvent;
+use crate::domain::limits::MadeBy;
 use crate::domain::message::Body;
 use crate::domain::tool::{ToolCall, ToolResult};
 use crate::tools::hooks::{HookDecision, HookOutcome, HookRun, Occasion, hooks_for};
@@ -23,6 +25,8 @@ const LONGEST_CHANGE: usize = 4_000;
 pub(super) struct Hooked {
     /// They have run.
     is_checked: bool,
+    /// Those that may answer its question have run.
+    is_question_checked: bool,
     decision: Option<HookDecision>,
     context: Vec<String>,
     has_changed: bool,
@@ -56,43 +60,55 @@ impl Work {
 }
 
 impl Agent {
-    fn occasion(&self, event: HookEvent, call: Option<&ToolCall>) -> Occasion {
+    /// What hooks of this agent are told, without a call.
+    pub fn occasion(&self, event: HookEvent) -> Occasion {
         let policy = if self.is_unrestricted() { Policy::Yolo } else { self.policy() };
-        Occasion { agent: self.id().to_string(), policy, event, call: call.cloned(), more: Vec::new() }
+        Occasion { agent: self.id().to_string(), policy, event, call: None, more: Vec::new() }
     }
 
-    fn start_hooks(&self, hooks: Vec<Hook>, occasion: Occasion, context: &Context) -> Result<HookRun, String> {
-        let environment = self.inputs.environment.clone();
-        HookRun::start(hooks, occasion, environment, context.wake.clone()).map_err(|error| error.message)
+    fn occasion_of_call(&self, event: HookEvent, call: &ToolCall) -> Occasion {
+        Occasion { call: Some(call.clone()), ..self.occasion(event) }
+    }
+
+    /// Starts the hooks for this occasion, if there are any. `subject` is what their matchers are compared with.
+    pub fn start_hooks(&self, occasion: Occasion, subject: Option<&str>, wake: Wake) -> Option<HookRun> {
+        let environment = &self.inputs.environment;
+        let hooks = hooks_for(environment, occasion.event, subject);
+        (!hooks.is_empty()).then(|| HookRun::start(hooks, occasion, environment.clone(), wake))
     }
 
     /// Whether hooks have to look at a call before it is asked about or started.
     pub(super) fn awaits_hooks(&self, at: usize) -> bool {
-        let call = &self.work.calls[at];
-        let is_waiting = matches!(call.progress, Progress::Waiting(..)) && !call.hooked.is_checked;
-        is_waiting && !self.hooks_before(at).is_empty()
+        self.hooks_before(at).is_some()
     }
 
-    fn hooks_before(&self, at: usize) -> Vec<Hook> {
-        hooks_for(&self.inputs.environment, HookEvent::PreTool, Some(&self.work.calls[at].call.name))
-    }
-
-    /// Starts the hooks before a call.
-    pub(super) fn check_call(&mut self, at: usize, context: &Context) {
-        let occasion = self.occasion(HookEvent::PreTool, Some(&self.work.calls[at].call));
-        let started = self.start_hooks(self.hooks_before(at), occasion, context);
-        let call = &mut self.work.calls[at];
-        let answered = Progress::Answered(failure_result(&call.call, "the hooks before it could not be started"));
-        let Progress::Waiting(spec, prepared, permission) = std::mem::replace(&mut call.progress, answered) else {
-            return;
+    /// The event whose hooks have to look at a call next.
+    fn hooks_before(&self, at: usize) -> Option<HookEvent> {
+        let Call { call, progress, hooked, .. } = &self.work.calls[at];
+        let Progress::Waiting(_, _, permission) = progress else { return None };
+        let is_due = |event: &HookEvent| match event {
+            HookEvent::PreTool => !hooked.is_checked,
+            _ => *permission == Permission::Wanted && !hooked.is_question_checked,
         };
-        match started {
-            Ok(run) => call.progress = Progress::Checking(run, spec, prepared, permission),
-            Err(message) => {
-                let result =
-                    failure_result(&call.call, &format!("the hooks before it could not be started: {message}"));
-                self.show_result(at, result);
-            }
+        let has_any = |event| !hooks_for(&self.inputs.environment, event, Some(&call.name)).is_empty();
+        let events = [HookEvent::PreTool, HookEvent::PermissionRequest];
+        events.into_iter().find(|event| is_due(event) && has_any(*event))
+    }
+
+    /// Starts the hooks before a call or its question.
+    pub(super) fn check_call(&mut self, at: usize, context: &Context) {
+        let Some(event) = self.hooks_before(at) else { return };
+        let called = &self.work.calls[at].call;
+        let started = self.start_hooks(self.occasion_of_call(event, called), Some(&called.name), context.wake.clone());
+        let Some(run) = started else { return };
+        let call = &mut self.work.calls[at];
+        match event {
+            HookEvent::PermissionRequest => call.hooked.is_question_checked = true,
+            _ => call.hooked.is_checked = true,
+        }
+        let empty = Progress::Answered(failure_result(&call.call, "the hooks before it are being started"));
+        if let Progress::Waiting(spec, prepared, permission) = std::mem::replace(&mut call.progress, empty) {
+            call.progress = Progress::Checking(run, spec, prepared, permission);
         }
     }
 
@@ -147,8 +163,8 @@ impl Agent {
             Some(HookDecision::Deny(reason)) => Some(format!("{DENIED_BY_HOOK}: {reason}")),
             _ => None,
         };
+        call.hooked.context.extend(more);
         if let Some(refusal) = refusal {
-            call.hooked.context = more;
             let result = call.unfinished_result(&refusal);
             self.show_call(at, &title);
             return self.show_result(at, result);
@@ -158,7 +174,13 @@ impl Agent {
             call.call.arguments = updated.to_string();
         }
         let must_ask = has_changed || matches!(decision, Some(HookDecision::Ask(_)));
-        call.hooked = Hooked { is_checked: true, decision, context: more, has_changed };
+        call.hooked.has_changed |= has_changed;
+        // What a hook wants to be asked, no other one answers.
+        let before = call.hooked.decision.take();
+        call.hooked.decision = match before {
+            Some(HookDecision::Ask(_)) => before,
+            _ => decision.or(before),
+        };
         call.progress = Progress::Waiting(spec, prepared, permission);
         if must_ask || permission != Permission::Given {
             self.plan_again(at, permission, context);
@@ -214,19 +236,16 @@ impl Agent {
             );
         }
         std::mem::take(hooked).add_to(&mut result);
-        let hooks = hooks_for(&self.inputs.environment, HookEvent::PostTool, Some(&self.work.calls[at].call.name));
-        if hooks.is_empty() || self.work.stopping.is_some() {
+        if self.work.stopping.is_some() {
             return self.show_result(at, result);
         }
-        let mut occasion = self.occasion(HookEvent::PostTool, Some(&self.work.calls[at].call));
+        let call = &self.work.calls[at].call;
+        let mut occasion = self.occasion_of_call(HookEvent::PostTool, call);
         let response = serde_json::json!({"content": result.content, "is_error": result.is_error});
         occasion.more.push(("tool_response", response));
-        match self.start_hooks(hooks, occasion, context) {
-            Ok(run) => self.work.calls[at].progress = Progress::Following(run, Box::new(result)),
-            Err(message) => {
-                self.emit(&Chunk::Note(format!("the hooks after {} could not be started: {message}", result.name)));
-                self.show_result(at, result);
-            }
+        match self.start_hooks(occasion, Some(&call.name), context.wake.clone()) {
+            Some(run) => self.work.calls[at].progress = Progress::Following(run, Box::new(result)),
+            None => self.show_result(at, result),
         }
     }
 
@@ -249,8 +268,9 @@ impl Agent {
 
     /// Starts the hooks for the end of a turn. Returns the bodies if the turn ends without them.
     pub(in crate::agent) fn begin_turn_hooks(&mut self, bodies: Vec<Body>, context: &mut Context) -> Option<Vec<Body>> {
-        let hooks = hooks_for(&self.inputs.environment, HookEvent::Stop, None);
-        if hooks.is_empty() || self.role != Role::Normal {
+        let is_subagent = self.identity.made_by == MadeBy::Model;
+        let event = if is_subagent { HookEvent::SubagentStop } else { HookEvent::Stop };
+        if self.role != Role::Normal {
             return Some(bodies);
         }
         let rounds = self.work.turn_hooks.rounds;
@@ -259,21 +279,13 @@ impl Agent {
             self.emit(&Chunk::Note(note));
             return Some(bodies);
         }
-        let mut occasion = self.occasion(HookEvent::Stop, None);
-        occasion.more.push(("stop_hook_active", (rounds > 0).into()));
-        match self.start_hooks(hooks, occasion, context) {
-            Ok(run) => {
-                context.outbox.push(self.id(), Effect::Settle(bodies));
-                self.work.turn_hooks.running = Some(run);
-                self.work.stopping = None;
-                self.enter(State::ExecutingTool, context);
-                None
-            }
-            Err(message) => {
-                self.emit(&Chunk::Note(format!("the stop hooks could not be started: {message}")));
-                Some(bodies)
-            }
-        }
+        let occasion = Occasion { more: vec![("stop_hook_active", (rounds > 0).into())], ..self.occasion(event) };
+        let Some(run) = self.start_hooks(occasion, None, context.wake.clone()) else { return Some(bodies) };
+        self.work.turn_hooks.running = Some(run);
+        context.outbox.push(self.id(), Effect::Settle(bodies));
+        self.work.stopping = None;
+        self.enter(State::ExecutingTool, context);
+        None
     }
 
     fn after_turn_hooks(&mut self, outcome: HookOutcome, context: &mut Context) {

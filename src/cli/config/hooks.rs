@@ -25,12 +25,12 @@ const MAX_HOOKS: usize = 100;
 const CLAUDE_FILE: &str = ".claude/settings.json";
 const CLAUDE_LOCAL_FILE: &str = ".claude/settings.local.json";
 const LONGEST_TIME_LIMIT: u32 = 3600;
-const MATCHER_EXPECTED: &str = "expected a regular expression for names of tools, such as \"bash|edit_file\"";
+const MATCHER_EXPECTED: &str = "expected a regular expression, such as \"bash|edit_file\"";
 
 /// The keys of `[[hooks.EVENT]]`.
 pub const KEYS: &[(&str, &str)] = &[
     ("command", "Program: a list of words, or a string for sh -c"),
-    ("matcher", "Regular expression for the whole name of a tool; for notify, the notification_type (default: all)"),
+    ("matcher", "Regular expression for the whole name of a tool, or for a source, trigger or type (default: all)"),
     ("timeout", "Seconds after which it has failed (default 60)"),
     ("required", "Whether a failure refuses the call (default false)"),
 ];
@@ -303,8 +303,8 @@ mod tests {
             ("format", &["PostToolUse Write|Edit 30s bash", "Stop  60s sh"], &["PostToolUse: async: not supported"]),
             (
                 "events",
-                &["Notification permission_prompt 60s sh"],
-                &["SessionStart: ignored: there is no such event", "UserPromptSubmit: ignored: there is no such event"],
+                &["Notification permission_prompt 60s sh", "SessionStart startup 60s sh", "UserPromptSubmit  60s sh"],
+                &["SessionEnd: ignored: there is no such event"],
             ),
             (
                 "types",
@@ -344,7 +344,7 @@ mod tests {
                 {"type": "command", "command": "./check.sh", "timeout": 5}, {"type": "prompt", "prompt": "x"}]},
                 {"matcher": "(", "hooks": [{"type": "command", "command": "x"}]}],
             "Stop": [{"hooks": [{"type": "command", "command": "true"}]}],
-            "SessionStart": [{"hooks": [{"type": "command", "command": "true"}]}]
+            "SessionEnd": [{"hooks": [{"type": "command", "command": "true"}]}]
         }}"#;
         let mut warnings = Vec::new();
         let hooks = of_claude(Path::new("/p/.claude/settings.json"), json.as_bytes(), &mut warnings);

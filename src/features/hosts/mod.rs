@@ -604,7 +604,9 @@ fn wants_reply(agent: &Agent) -> bool {
         return false;
     }
     match agent.state() {
-        AgentState::WaitingForLlm => !matches!(agent.wait(), Wait::Nothing | Wait::Retry { .. } | Wait::Key),
+        AgentState::WaitingForLlm => {
+            !matches!(agent.wait(), Wait::Nothing | Wait::Hooks | Wait::Retry { .. } | Wait::Key)
+        }
         state => state.is_at_calls(),
     }
 }

@@ -97,6 +97,7 @@ pub(in crate::repl) fn waits_for(core: &Core, id: AgentId) -> Option<(String, Op
         }
         (State::WaitingForLlm, Wait::Key) => format!("the key command of {provider}"),
         (State::WaitingForLlm, Wait::Compaction) => "a summary".into(),
+        (State::WaitingForLlm, Wait::Hooks) => "hooks".into(),
         (State::WaitingForLlm, Wait::Retry { at, error }) => {
             return Some((format!("another try after {}", error.kind.name()), Some(*at)));
         }
@@ -215,6 +216,7 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
             format!("running the key command of {provider} … {seconds} s{}", context.keys("Esc cancels"))
         }
         (_, Wait::Compaction) => format!("compacting{}", context.keys("Esc stops it")),
+        (_, Wait::Hooks) => format!("running hooks … {seconds} s{}", context.keys("Esc takes the message back")),
         (_, Wait::Slot) => waiting(agent, context),
         (_, Wait::Retry { at, error }) => {
             let left = span(seconds_left(*at, context.now));

@@ -18,7 +18,7 @@ pub(super) mod model;
 pub(crate) mod programs;
 pub(super) mod queue;
 pub(super) mod reads;
-pub(super) mod remove;
+pub(crate) mod remove;
 pub(super) mod restore;
 pub(super) mod rules;
 pub(super) mod spawn;

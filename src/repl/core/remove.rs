@@ -279,7 +279,7 @@ pub(in crate::repl) fn has_tool_threads(core: &Core) -> bool {
 }
 
 /// Waits for these tool threads to end, and joins them in [`Core::reap`].
-pub(in crate::repl) fn drain(core: &mut Core, running: impl IntoIterator<Item = Running>) {
+pub(crate) fn drain(core: &mut Core, running: impl IntoIterator<Item = Running>) {
     core.draining.extend(running);
 }
 

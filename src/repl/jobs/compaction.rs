@@ -1,8 +1,8 @@
 //! `/compact`, and the same before a request that would not fit: the older part of a conversation is summarised, and
 //! the model gets the summary instead.
 //!
-//! The summary is written by summary agents, one after the other if the part is larger than the context of the model.
-//! The log gets one entry when everything is written; before that, and after a failure, nothing has changed.
+//! Hooks may refuse it. The summary is written by summary agents, one after the other if the part is larger than the context of
+//! the model. The log gets one entry when everything is written; before that, and after a failure, nothing has changed.
 
 use crate::agent::{Agent, State, Wait};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -10,6 +10,7 @@ use crate::base::id::AgentId;
 use crate::base::text::with_commas;
 use crate::domain::compaction::Plan;
 use crate::domain::flow::{AgentOutcome, Origin};
+use crate::domain::hook::HookEvent;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::domain::stream::Usage;
@@ -18,6 +19,7 @@ use crate::repl::core::drafts::{return_line, return_refused};
 use crate::repl::core::unsaved::Write;
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::slice::{count_usage, spawn_summary};
+use crate::tools::hooks::{HookDecision, HookOutcome, HookRun, Occasion};
 
 /// A compaction whose summary is being written.
 pub(super) struct CompactionJob {
@@ -27,10 +29,25 @@ pub(super) struct CompactionJob {
     plan: Plan,
     /// The most bytes that are summarised at once.
     piece: usize,
-    writer: AgentId,
+    step: Step,
     text: Option<String>,
     /// The usage of the summaries so far.
     pub(super) costs: Vec<Usage>,
+}
+
+enum Step {
+    /// Hooks run before it.
+    Hooks(HookRun),
+    /// Nothing runs for it.
+    Resting,
+    /// This agent writes a summary.
+    Writing(AgentId),
+}
+
+impl CompactionJob {
+    fn is_written_by(&self, writer: AgentId) -> bool {
+        matches!(self.step, Step::Writing(known) if known == writer)
+    }
 }
 
 impl Jobs {
@@ -73,14 +90,36 @@ impl Jobs {
     ) -> bool {
         let is_automatic = typed.is_none();
         let settings = core.config().settings;
-        let planned = core
-            .edit(agent, |agent| Some((agent.plan_compaction(goal, is_automatic, &settings)?, agent.summary_piece())));
+        let planned = core.edit(agent, |agent| {
+            Some((agent.plan_compaction(goal.clone(), is_automatic, &settings)?, agent.summary_piece()))
+        });
         let Some((mut plan, piece)) = planned.flatten() else { return false };
-        let Some(writer) = next_writer(core, agent, &mut plan, piece) else { return false };
+        let hooks = start_hooks(core, agent, is_automatic, goal).map(Step::Hooks);
+        let step = hooks.or_else(|| next_writer(core, agent, &mut plan, piece).map(Step::Writing));
+        let Some(step) = step else { return false };
         let keys = if is_automatic { "" } else { " (Esc cancels it)" };
         core.note(agent, LineKind::Note, &format!("compacting the older messages{keys}"));
-        self.compactions.push(CompactionJob { agent, typed, plan, piece, writer, text: None, costs: Vec::new() });
+        self.compactions.push(CompactionJob { agent, typed, plan, piece, step, text: None, costs: Vec::new() });
         true
+    }
+
+    /// Begins the summaries of those whose hooks have ended.
+    pub(super) fn take_compaction_hooks(&mut self, core: &mut Core) {
+        let is_over = |job: &mut CompactionJob| matches!(&job.step, Step::Hooks(run) if run.is_complete());
+        let over: Vec<CompactionJob> = self.compactions.extract_if(.., is_over).collect();
+        for mut job in over {
+            let Step::Hooks(run) = std::mem::replace(&mut job.step, Step::Resting) else { continue };
+            let HookOutcome { decision, notes, .. } = run.collect();
+            notes.iter().for_each(|note| core.note(job.agent, LineKind::Note, note));
+            if let Some(HookDecision::Deny(reason)) = decision {
+                self.fail_compaction(core, job, &format!("a hook refused it: {reason}"));
+                continue;
+            }
+            match next_writer(core, job.agent, &mut job.plan, job.piece) {
+                Some(writer) => self.compactions.push(CompactionJob { step: Step::Writing(writer), ..job }),
+                None => self.fail_compaction(core, job, "the summary could not be started"),
+            }
+        }
     }
 
     pub(super) fn is_compacting(&self, agent: AgentId) -> bool {
@@ -89,7 +128,7 @@ impl Jobs {
 
     /// Takes the output of a summary agent. A reply that was cut off is not a summary.
     pub(super) fn on_compaction_text(&mut self, writer: AgentId, bodies: &[Body]) {
-        let Some(job) = self.compactions.iter_mut().find(|job| job.writer == writer) else { return };
+        let Some(job) = self.compactions.iter_mut().find(|job| job.is_written_by(writer)) else { return };
         for body in bodies {
             match body {
                 Body::Assistant(reply) if !reply.is_partial && !reply.text.trim().is_empty() => {
@@ -102,7 +141,7 @@ impl Jobs {
     }
 
     pub(super) fn on_compaction_ended(&mut self, core: &mut Core, writer: AgentId, outcome: &AgentOutcome) {
-        let Some(index) = self.compactions.iter().position(|job| job.writer == writer) else { return };
+        let Some(index) = self.compactions.iter().position(|job| job.is_written_by(writer)) else { return };
         core.remove(writer, None);
         let mut job = self.compactions.remove(index);
         let failure = match (outcome, job.text.take()) {
@@ -124,7 +163,7 @@ impl Jobs {
             return self.fail_compaction(core, job, &reason);
         }
         match next_writer(core, job.agent, &mut job.plan, job.piece) {
-            Some(writer) => self.compactions.push(CompactionJob { writer, ..job }),
+            Some(writer) => self.compactions.push(CompactionJob { step: Step::Writing(writer), ..job }),
             None => self.finish_compaction(core, job),
         }
     }
@@ -173,7 +212,7 @@ impl Jobs {
 
     fn end_compaction(&mut self, core: &mut Core, job: CompactionJob, is_stored: bool) {
         let waits = |agent: &Agent| agent.state() == State::WaitingForLlm && matches!(agent.wait(), Wait::Compaction);
-        core.edit(job.agent, |agent| agent.set_compacting(None));
+        core.edit(job.agent, |agent| agent.set_compacting(false, None));
         if job.typed.is_some() {
             self.compacted.push(job.agent);
         } else if core.agent(job.agent).is_some_and(waits) {
@@ -196,9 +235,15 @@ impl Jobs {
     pub(super) fn drop_compaction(&mut self, core: &mut Core, agent: AgentId) -> Option<CompactionJob> {
         let index = self.compactions.iter().position(|job| job.agent == agent)?;
         let mut job = self.compactions.remove(index);
-        let writer = core.remove(job.writer, None);
-        job.costs.extend(writer.and_then(|writer| writer.usage_so_far()));
-        core.edit(agent, |agent| agent.set_compacting(None));
+        match &job.step {
+            Step::Hooks(run) => run.cancel(),
+            Step::Resting => {}
+            Step::Writing(writer) => {
+                let writer = core.remove(*writer, None);
+                job.costs.extend(writer.and_then(|writer| writer.usage_so_far()));
+            }
+        }
+        core.edit(agent, |agent| agent.set_compacting(false, None));
         Some(job)
     }
 
@@ -215,10 +260,21 @@ impl Jobs {
     }
 }
 
+/// Starts the hooks before a compaction; `None` if there are none.
+fn start_hooks(core: &mut Core, id: AgentId, is_automatic: bool, goal: Option<String>) -> Option<HookRun> {
+    let agent = core.agent(id)?;
+    let trigger = if is_automatic { "auto" } else { "manual" };
+    let more = vec![("trigger", trigger.into()), ("custom_instructions", goal.unwrap_or_default().into())];
+    let occasion = Occasion { more, ..agent.occasion(HookEvent::PreCompact) };
+    let run = agent.start_hooks(occasion, Some(trigger), core.waker())?;
+    core.edit(id, |agent| agent.set_compacting(true, None));
+    Some(run)
+}
+
 /// Starts a summary agent for the next piece; `None` if all is summarised.
 fn next_writer(core: &mut Core, agent: AgentId, plan: &mut Plan, piece: usize) -> Option<AgentId> {
     let request = plan.request(piece)?;
     let writer = spawn_summary(core, agent, request)?;
-    core.edit(agent, |agent| agent.set_compacting(Some(writer)));
+    core.edit(agent, |agent| agent.set_compacting(true, Some(writer)));
     Some(writer)
 }

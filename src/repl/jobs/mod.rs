@@ -208,6 +208,7 @@ impl Component for Jobs {
 
     fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
         self.finish_tasks(core);
+        self.take_compaction_hooks(core);
         self.remove_unused_worktrees(core);
         self.titles.step(core);
         commands.append(&mut self.commands);

@@ -1,6 +1,6 @@
 //! Changes that wait until an agent's tools are done.
 
-use crate::agent::State;
+use crate::agent::{State, Wait};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::change::{Change, Fork, ForkPlace};
@@ -105,8 +105,11 @@ impl Jobs {
 
 /// Whether a fork includes what tools are still working at.
 pub(super) fn must_wait(core: &Core, agent: AgentId, fork: &Fork) -> Result<bool> {
-    let state = core.agent(agent).ok_or_else(agent_gone)?.state();
-    Ok(fork.includes_current && state.is_at_calls())
+    let agent = core.agent(agent).ok_or_else(agent_gone)?;
+    if fork.includes_current && matches!(agent.wait(), Wait::Hooks) {
+        return Err(Error::usage("hooks have not let the message pass yet: fork when it is sent, or without it"));
+    }
+    Ok(fork.includes_current && agent.state().is_at_calls())
 }
 
 /// Creates the child of a fork, in this environment or in that of its parent.

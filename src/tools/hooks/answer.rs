@@ -39,21 +39,26 @@ pub fn read(ended: &Ended, event: HookEvent) -> Result<Answer, String> {
     }
 }
 
-/// Output that is no JSON object is not for us.
+/// Output that is no JSON object is context for the model if it comes before a turn. Otherwise it is ignored.
 fn of_output(output: &str, event: HookEvent) -> Result<Answer, String> {
     if !output.trim_start().starts_with('{') {
-        return Ok(Answer::default());
+        let is_context = matches!(event, HookEvent::SessionStart | HookEvent::UserPrompt);
+        let context = Some(clean(output, MAX_CONTEXT)).filter(|text| is_context && !text.is_empty());
+        return Ok(Answer { context, ..Answer::default() });
     }
     let json: Value = serde_json::from_str(output).map_err(|error| format!("printed invalid JSON ({error})"))?;
     let own = &json["hookSpecificOutput"];
     let text =
         |value: &Value, most: usize| value.as_str().map(|text| clean(text, most)).filter(|text| !text.is_empty());
-    let reason = [&own["permissionDecisionReason"], &json["reason"], &json["stopReason"]];
+    let asked = &own["decision"];
+    let reason = [&own["permissionDecisionReason"], &asked["message"], &json["reason"], &json["stopReason"]];
     let reason = reason.iter().find_map(|value| text(value, MAX_REASON));
     let reason = || reason.clone().unwrap_or_else(|| "no reason given".into());
-    let named = own["permissionDecision"].as_str().or_else(|| json["decision"].as_str());
+    let named = own["permissionDecision"].as_str().or_else(|| asked["behavior"].as_str());
+    let named = named.or_else(|| json["decision"].as_str());
+    let is_end = matches!(event, HookEvent::Stop | HookEvent::SubagentStop);
     let decision = match named {
-        _ if json["continue"] == false && event != HookEvent::Stop => Some(HookDecision::Deny(reason())),
+        _ if json["continue"] == false && !is_end => Some(HookDecision::Deny(reason())),
         Some("allow" | "approve") => Some(HookDecision::Allow),
         Some("ask") => Some(HookDecision::Ask(reason())),
         Some("deny" | "block") => Some(HookDecision::Deny(reason())),
@@ -62,7 +67,7 @@ fn of_output(output: &str, event: HookEvent) -> Result<Answer, String> {
     };
     Ok(Answer {
         decision,
-        updated: Some(&own["updatedInput"]).filter(|input| input.is_object()).cloned(),
+        updated: [&own["updatedInput"], &asked["updatedInput"]].into_iter().find(|input| input.is_object()).cloned(),
         context: text(&own["additionalContext"], MAX_CONTEXT),
         message: text(&json["systemMessage"], MAX_LINE).map(|text| text.replace('\n', " ")),
     })
@@ -100,6 +105,31 @@ mod tests {
         assert_eq!((decision(""), decision("all is well"), decision("{}")), (None, None, None));
         let blocked = read(&ended(2, r#"{"decision":"approve"}"#, " no\u{1b}[2J "), HookEvent::PreTool).unwrap();
         assert_eq!(blocked.decision, deny("no␛[2J"));
+    }
+
+    #[test]
+    fn the_answer_to_a_question_is_understood() {
+        let answer = |decision: &str| {
+            let output = format!("{{\"hookSpecificOutput\":{{\"decision\":{decision}}}}}");
+            read(&ended(0, &output, ""), HookEvent::PermissionRequest).unwrap()
+        };
+        let allowed = answer(r#"{"behavior":"allow","updatedInput":{"a":1}}"#);
+        assert_eq!((allowed.decision, allowed.updated), (Some(HookDecision::Allow), Some(serde_json::json!({"a": 1}))));
+        let denied = answer(r#"{"behavior":"deny","message":"not today"}"#);
+        assert_eq!(denied.decision, Some(HookDecision::Deny("not today".into())));
+    }
+
+    #[test]
+    fn text_is_for_the_model_before_a_turn_only() {
+        for (event, expected) in [
+            (HookEvent::SessionStart, Some("the branch is main")),
+            (HookEvent::UserPrompt, Some("the branch is main")),
+            (HookEvent::PreTool, None),
+            (HookEvent::Stop, None),
+        ] {
+            let answer = read(&ended(0, " the branch is main\n", ""), event).unwrap();
+            assert_eq!((answer.context.as_deref(), answer.decision), (expected, None), "{event:?}");
+        }
     }
 
     #[test]
