@@ -143,9 +143,7 @@ fn an_end_of_the_process_that_holds_the_directory_is_an_error() {
 fn what_is_wrong_is_said_before_anything_is_sent() {
     let home = Home::new();
     assert_eq!(home.run(&["serve", "--background"]).code, 0);
-    let mut chat = home.start_with_input(&["--plain", "--approval", "nonsense"]);
-    chat.write("hello\n");
-    let refused = chat.ends();
+    let refused = home.shell("echo hello | \"$0\" --plain --approval nonsense");
     assert!(refused.code == 2 && refused.err.contains("--approval"), "{refused:?}");
     assert_eq!(home.run(&["stop"]).code, 0);
     let directory = home.shell("\"$0\" --plain </");

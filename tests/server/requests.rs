@@ -231,8 +231,9 @@ fn an_interrupt_stops_a_tool_of_an_agent_without_a_terminal() {
     app.answer(1, true);
     let mut client = Client::connect(&app);
     client.done(&mut app, "run", json!({"agent": "1", "argv": ["interrupt"]}));
-    // The tool is stopped in that turn; when its process has ended is the kernel's matter, and measured by the benchmark.
-    assert!(app.agent(1).is_stopping());
+    // The tool is stopped in that turn; when its process has ended is the kernel's matter, and measured by the benchmark. It may
+    // have ended before the client has its answer.
+    assert!(app.agent(1).is_stopping() || app.state(1) == State::Idle);
     app.turn_until_idle();
 }
 
