@@ -292,12 +292,9 @@ impl Agent {
     /// The messages that hooks have to let pass before the next request, with the first of them. There are several if earlier
     /// ones were neither answered nor looked at, for example because the program ended.
     pub fn unchecked_messages(&self) -> Option<(MessageId, String)> {
-        let mut unanswered = self.inputs.history.as_ref()?.unanswered();
-        unanswered.retain(|message| self.passed.is_none_or(|passed| message.id > passed));
-        let texts = unanswered
-            .iter()
-            .filter_map(|message| if let Body::User(text) = &message.body { Some(text) } else { None });
-        Some((unanswered.first()?.id, texts.map(String::as_str).collect::<Vec<_>>().join("\n\n")))
+        let unanswered = self.inputs.history.as_ref()?.unanswered().into_iter();
+        let (ids, texts): (Vec<MessageId>, Vec<&str>) = unanswered.filter(|(id, _)| Some(*id) > self.passed).unzip();
+        Some((*ids.first()?, texts.join("\n\n")))
     }
 
     /// The request waits for hooks, which may refuse the message.
@@ -324,19 +321,18 @@ impl Agent {
             Err(reason) => {
                 let taken_back = self.take_back_messages(context);
                 self.fail_turn(Error::usage(format!("not sent: a hook refused it: {reason}")), context);
-                context.outbox.push(self.id(), Effect::Persist(taken_back));
+                taken_back.into_iter().for_each(|effect| context.outbox.push(self.id(), effect));
             }
         }
     }
 
-    /// Puts messages that hooks have not let pass back into the draft. What is returned has to be stored when the turn has ended;
-    /// with it, no model gets them.
-    pub(super) fn take_back_messages(&mut self, context: &mut Context) -> Vec<Body> {
-        let unchecked = self.unchecked_messages().filter(|_| matches!(self.exchange.wait, Wait::Hooks));
-        let Some((first, text)) = unchecked else { return Vec::new() };
+    /// Puts messages that hooks have not let pass back into the draft. With the effect that is returned, no model gets them; it
+    /// has to follow the end of the turn.
+    pub(super) fn take_back_messages(&mut self, context: &mut Context) -> Option<Effect> {
+        let (first, text) = matches!(self.exchange.wait, Wait::Hooks).then(|| self.unchecked_messages())??;
         self.exchange.message = None;
         context.outbox.push(self.id(), Effect::ReturnText(text));
-        vec![Body::Rewind(MessageId(first.0 - 1))]
+        Some(Effect::Persist(vec![Body::Rewind(MessageId(first.0 - 1))]))
     }
 
     fn fail_or_fall_back(&mut self, error: Error, context: &mut Context) {

@@ -155,10 +155,10 @@ impl History {
     }
 
     /// The messages of the user that nothing of a reply follows, oldest first.
-    pub fn unanswered(&self) -> Vec<&Message> {
-        let mut messages: Vec<&Message> = unanswered(&self.conversation()).map(|(_, message)| message).collect();
-        messages.reverse();
-        messages
+    pub fn unanswered(&self) -> Vec<(MessageId, &str)> {
+        let mut texts: Vec<_> = unanswered(&self.conversation()).map(|(_, id, text)| (id, text)).collect();
+        texts.reverse();
+        texts
     }
 
     /// The last turn is tried again from its last complete point, or that is over.
@@ -216,7 +216,7 @@ impl History {
                 }
                 Body::Compaction(_) if !restored.contains(&message.id) => messages.push(message),
                 Body::Replaced(_) => drop_partial(&mut messages),
-                Body::Error(_) => failed = unanswered(&messages).next().map(|(at, _)| at),
+                Body::Error(_) => failed = unanswered(&messages).next().map(|(at, ..)| at),
                 body if body.is_conversation() => {
                     if let Some(failed) = failed.take().filter(|_| is_user(message)) {
                         messages.remove(failed);
@@ -243,10 +243,13 @@ fn is_user(message: &Message) -> bool {
     matches!(message.body, Body::User(_))
 }
 
-/// The messages of the user that nothing of a reply follows, with their places, newest first.
-fn unanswered<'a>(messages: &[&'a Message]) -> impl Iterator<Item = (usize, &'a Message)> {
+/// The messages of the user that nothing of a reply follows, each with its place, newest first.
+fn unanswered<'a>(messages: &[&'a Message]) -> impl Iterator<Item = (usize, MessageId, &'a str)> {
     let said = messages.iter().copied().enumerate().rev().filter(|(_, message)| is_said(message));
-    said.take_while(|(_, message)| is_user(message))
+    said.map_while(|(at, message)| match &message.body {
+        Body::User(text) => Some((at, message.id, text.as_str())),
+        _ => None,
+    })
 }
 
 /// Whether the user or the model has said it.

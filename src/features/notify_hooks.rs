@@ -3,8 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use crate::agent::Role;
 use crate::base::id::AgentId;
 use crate::domain::chunk::Status;
@@ -15,7 +13,7 @@ use crate::features::Feature;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
 use crate::repl::event::Event;
-use crate::tools::hooks::{HookRun, Occasion};
+use crate::tools::hooks::HookRun;
 
 pub const FEATURE: Feature =
     Feature { component: Some(|| Box::<NotifyHooks>::default()), ..Feature::new("notify-hooks") };
@@ -36,10 +34,11 @@ impl NotifyHooks {
         if self.running.len() >= MOST {
             return;
         }
-        let more: Vec<(&'static str, Value)> =
-            vec![("message", message.into()), ("title", "polylogue".into()), ("notification_type", kind.into())];
-        let occasion = Occasion { more, ..known.occasion(HookEvent::Notify) };
-        self.running.extend(known.start_hooks(occasion, Some(kind), core.waker()).map(|run| (agent, run)));
+        let started = known.start_hooks(HookEvent::Notify, Some(kind), core.waker(), |occasion| {
+            occasion.more =
+                vec![("message", message.into()), ("title", "polylogue".into()), ("notification_type", kind.into())];
+        });
+        self.running.extend(started.map(|run| (agent, run)));
     }
 
     fn on_turn_ended(&mut self, core: &Core, id: AgentId) {

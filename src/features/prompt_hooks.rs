@@ -55,8 +55,8 @@ impl PromptHooks {
     /// Starts the hooks for the message. Returns the context if there are none.
     fn start_prompt(&mut self, agent: &Agent, wake: Wake, context: Vec<String>) -> Option<Vec<String>> {
         let Some((_, text)) = agent.unchecked_messages() else { return Some(context) };
-        let occasion = Occasion { more: vec![("prompt", text.into())], ..agent.occasion(HookEvent::UserPrompt) };
-        let Some(run) = agent.start_hooks(occasion, None, wake) else { return Some(context) };
+        let describe = |occasion: &mut Occasion| occasion.more.push(("prompt", text.into()));
+        let Some(run) = agent.start_hooks(HookEvent::UserPrompt, None, wake, describe) else { return Some(context) };
         self.running.insert(agent.id(), Checking { event: HookEvent::UserPrompt, run, context });
         None
     }
@@ -135,7 +135,7 @@ impl Component for PromptHooks {
 fn start_session(agent: &Agent, wake: Wake) -> Option<HookRun> {
     let is_new = agent.inputs.history.as_ref().is_some_and(|history| history.conversation().len() <= 1);
     let source = if is_new { "startup" } else { "resume" };
-    let more = vec![("source", source.into()), ("model", agent.inputs.endpoint.full_name().into())];
-    let occasion = Occasion { more, ..agent.occasion(HookEvent::SessionStart) };
-    agent.start_hooks(occasion, Some(source), wake)
+    agent.start_hooks(HookEvent::SessionStart, Some(source), wake, |occasion| {
+        occasion.more = vec![("source", source.into()), ("model", agent.inputs.endpoint.full_name().into())];
+    })
 }

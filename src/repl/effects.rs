@@ -67,14 +67,7 @@ impl Repl {
                 let trace = &mut self.trace;
                 record_checkpoints(&mut self.core, (agent_id, piece), |agent, effect| trace.effect(agent, effect));
             }
-            Effect::Request => {
-                let Self { core, features, jobs, .. } = self;
-                // Hooks may refuse a message for which the conversation would be compacted.
-                let is_held = features.iter_mut().any(|feature| feature.holds_request(core, agent_id));
-                if !is_held && !jobs.holds_request(core, agent_id) {
-                    core.join_send_queue(agent_id);
-                }
-            }
+            Effect::Request => self.on_request(agent_id),
             Effect::Limited { provider, until, spread, reason } => {
                 let refusal = Refusal { at: self.core.now(), until, spread };
                 self.core.send_queue_mut().on_refused(&provider, agent_id, refusal, &reason);
@@ -109,6 +102,15 @@ impl Repl {
             Effect::ReturnText(text) => drafts::return_message(&mut self.core, agent_id, &input_line(&text)),
             Effect::StateChanged(from, to) => self.on_state_changed(agent_id, from, to),
             Effect::Settled(outcome) => self.on_settled(agent_id, &outcome),
+        }
+    }
+
+    fn on_request(&mut self, agent_id: AgentId) {
+        let Self { core, features, jobs, .. } = self;
+        // Hooks may refuse a message for which the conversation would be compacted.
+        let is_held = features.iter_mut().any(|feature| feature.holds_request(core, agent_id));
+        if !is_held && !jobs.holds_request(core, agent_id) {
+            core.join_send_queue(agent_id);
         }
     }
 

@@ -142,9 +142,7 @@ impl Agent {
         let partial = reply.is_some();
         bodies.extend(reply);
         self.settle_stopped(bodies, partial, context);
-        if !taken_back.is_empty() {
-            context.outbox.push(self.id(), Effect::Persist(taken_back));
-        }
+        taken_back.into_iter().for_each(|effect| context.outbox.push(self.id(), effect));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::domain::flow::AgentOutcome;
 use crate::domain::hook::HookEvent;
 use crate::domain::limits::MadeBy;
 use crate::domain::message::Body;
-use crate::domain::tool::{ToolCall, ToolResult};
+use crate::domain::tool::ToolResult;
 use crate::tools::hooks::{HookDecision, HookOutcome, HookRun, Occasion, hooks_for};
 use crate::tools::{Prepared, ToolSpec};
 
@@ -60,21 +60,24 @@ impl Work {
 }
 
 impl Agent {
-    /// What hooks of this agent are told, without a call.
-    pub fn occasion(&self, event: HookEvent) -> Occasion {
-        let policy = if self.is_unrestricted() { Policy::Yolo } else { self.policy() };
-        Occasion { agent: self.id().to_string(), policy, event, call: None, more: Vec::new() }
-    }
-
-    fn occasion_of_call(&self, event: HookEvent, call: &ToolCall) -> Occasion {
-        Occasion { call: Some(call.clone()), ..self.occasion(event) }
-    }
-
-    /// Starts the hooks for this occasion, if there are any. `subject` is what their matchers are compared with.
-    pub fn start_hooks(&self, occasion: Occasion, subject: Option<&str>, wake: Wake) -> Option<HookRun> {
+    /// Starts the hooks for an event, if there are any. `subject` is what their matchers are compared with; `describe` adds what
+    /// they are told besides the agent.
+    pub fn start_hooks(
+        &self,
+        event: HookEvent,
+        subject: Option<&str>,
+        wake: Wake,
+        describe: impl FnOnce(&mut Occasion),
+    ) -> Option<HookRun> {
         let environment = &self.inputs.environment;
-        let hooks = hooks_for(environment, occasion.event, subject);
-        (!hooks.is_empty()).then(|| HookRun::start(hooks, occasion, environment.clone(), wake))
+        let hooks = hooks_for(environment, event, subject);
+        if hooks.is_empty() {
+            return None;
+        }
+        let policy = if self.is_unrestricted() { Policy::Yolo } else { self.policy() };
+        let mut occasion = Occasion { agent: self.id().to_string(), policy, event, call: None, more: Vec::new() };
+        describe(&mut occasion);
+        Some(HookRun::start(hooks, occasion, environment.clone(), wake))
     }
 
     /// Whether hooks have to look at a call before it is asked about or started.
@@ -99,8 +102,8 @@ impl Agent {
     pub(super) fn check_call(&mut self, at: usize, context: &Context) {
         let Some(event) = self.hooks_before(at) else { return };
         let called = &self.work.calls[at].call;
-        let started = self.start_hooks(self.occasion_of_call(event, called), Some(&called.name), context.wake.clone());
-        let Some(run) = started else { return };
+        let describe = |occasion: &mut Occasion| occasion.call = Some(called.clone());
+        let Some(run) = self.start_hooks(event, Some(&called.name), context.wake.clone(), describe) else { return };
         let call = &mut self.work.calls[at];
         match event {
             HookEvent::PermissionRequest => call.hooked.is_question_checked = true,
@@ -240,10 +243,12 @@ impl Agent {
             return self.show_result(at, result);
         }
         let call = &self.work.calls[at].call;
-        let mut occasion = self.occasion_of_call(HookEvent::PostTool, call);
-        let response = serde_json::json!({"content": result.content, "is_error": result.is_error});
-        occasion.more.push(("tool_response", response));
-        match self.start_hooks(occasion, Some(&call.name), context.wake.clone()) {
+        let describe = |occasion: &mut Occasion| {
+            let response = serde_json::json!({"content": result.content, "is_error": result.is_error});
+            occasion.call = Some(call.clone());
+            occasion.more.push(("tool_response", response));
+        };
+        match self.start_hooks(HookEvent::PostTool, Some(&call.name), context.wake.clone(), describe) {
             Some(run) => self.work.calls[at].progress = Progress::Following(run, Box::new(result)),
             None => self.show_result(at, result),
         }
@@ -279,8 +284,8 @@ impl Agent {
             self.emit(&Chunk::Note(note));
             return Some(bodies);
         }
-        let occasion = Occasion { more: vec![("stop_hook_active", (rounds > 0).into())], ..self.occasion(event) };
-        let Some(run) = self.start_hooks(occasion, None, context.wake.clone()) else { return Some(bodies) };
+        let describe = |occasion: &mut Occasion| occasion.more.push(("stop_hook_active", (rounds > 0).into()));
+        let Some(run) = self.start_hooks(event, None, context.wake.clone(), describe) else { return Some(bodies) };
         self.work.turn_hooks.running = Some(run);
         context.outbox.push(self.id(), Effect::Settle(bodies));
         self.work.stopping = None;

@@ -19,7 +19,7 @@ use crate::repl::core::drafts::{return_line, return_refused};
 use crate::repl::core::unsaved::Write;
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::slice::{count_usage, spawn_summary};
-use crate::tools::hooks::{HookDecision, HookOutcome, HookRun, Occasion};
+use crate::tools::hooks::{HookDecision, HookOutcome, HookRun};
 
 /// A compaction whose summary is being written.
 pub(super) struct CompactionJob {
@@ -264,9 +264,9 @@ impl Jobs {
 fn start_hooks(core: &mut Core, id: AgentId, is_automatic: bool, goal: Option<String>) -> Option<HookRun> {
     let agent = core.agent(id)?;
     let trigger = if is_automatic { "auto" } else { "manual" };
-    let more = vec![("trigger", trigger.into()), ("custom_instructions", goal.unwrap_or_default().into())];
-    let occasion = Occasion { more, ..agent.occasion(HookEvent::PreCompact) };
-    let run = agent.start_hooks(occasion, Some(trigger), core.waker())?;
+    let run = agent.start_hooks(HookEvent::PreCompact, Some(trigger), core.waker(), |occasion| {
+        occasion.more = vec![("trigger", trigger.into()), ("custom_instructions", goal.unwrap_or_default().into())];
+    })?;
     core.edit(id, |agent| agent.set_compacting(true, None));
     Some(run)
 }
