@@ -7,6 +7,28 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
+/// A new directory for temporary files that only its owner can enter, removed with all that is in it in the end. Files that
+/// cannot be removed stay, as those of any program might.
+pub struct TemporaryDirectory(PathBuf);
+
+impl TemporaryDirectory {
+    pub fn create() -> io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("polylogue-{}", uuid::Uuid::new_v4().simple()));
+        fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path.canonicalize()?))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryDirectory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
 /// Opens a regular file for reading. A symbolic link is refused: its target could be private. Its type is checked before
 /// opening, because opening a pipe or a device can block or have side effects, and afterwards, because the file may have
 /// been replaced meanwhile.

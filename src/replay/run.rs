@@ -2,8 +2,6 @@
 //! memory, and a clock that moves from one event to the next. Two runs are equal.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +13,8 @@ use super::tools::Tools;
 use crate::agent::Agent;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::{AgentId, NumberedIds};
+use crate::base::file::TemporaryDirectory;
+use crate::base::id::NumberedIds;
 use crate::domain::approval::Policy;
 use crate::domain::change::{Change, Setting};
 use crate::domain::config::{Config, Replay, RetryPolicy, Settings};
@@ -45,30 +44,8 @@ pub struct Stage {
     inputs: VecDeque<Input>,
     end: Moment,
     has_ended: bool,
-    directory: Directory,
+    directory: TemporaryDirectory,
     _ids: NumberedIds,
-}
-
-/// A directory for the socket and the trace, removed in the end.
-pub struct Directory(PathBuf);
-
-impl Directory {
-    /// Only its owner can open it.
-    pub fn create() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("polylogue-replay-{}", AgentId::random()));
-        DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
-    }
 }
 
 impl Stage {
@@ -80,12 +57,12 @@ impl Stage {
 
     /// The same, recorded with its texts in this file.
     pub fn open_recorded(scenario: &Scenario, has_turns: bool, record: Option<PathBuf>) -> Result<Self> {
-        let directory = Directory::create()?;
+        let directory = TemporaryDirectory::create()?;
         let _ids = NumberedIds::begin();
         fastrand::seed(scenario.seed);
-        let provider = Provider::listen(&directory.0.join("provider"), scenario.replies.clone())?;
+        let provider = Provider::listen(&directory.path().join("provider"), scenario.replies.clone())?;
         let tools = Arc::new(Tools::new(scenario.tools.clone()));
-        let config = config(scenario, &directory.0, Arc::clone(&tools))?;
+        let config = config(scenario, directory.path(), Arc::clone(&tools))?;
         let config = Config { trace_stable: !has_turns, records_texts: record.is_some(), record, ..config };
         let clock = Clock::manual();
         let [columns, rows] = scenario.size;
@@ -113,7 +90,7 @@ impl Stage {
 
     /// The stable trace, which grows during the run.
     pub fn trace(&self) -> PathBuf {
-        trace_in(&self.directory.0)
+        trace_in(self.directory.path())
     }
 
     pub fn screen(&mut self) -> Vec<String> {

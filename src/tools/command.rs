@@ -4,11 +4,9 @@
 //! never waits for the end of the pipe, which another process may hold open. After a cancellation or the deadline the
 //! control socket is closed, and the supervisor ends all processes.
 
-use std::fs;
 use std::io::{self, PipeReader, Read};
 use std::net::Shutdown;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -25,7 +23,7 @@ use super::linux::orphans;
 use super::network::{self, NetworkRequest};
 use super::shared_network::SharedNetworks;
 use super::{Environment, Job, supervisor};
-use crate::base::id::AgentId;
+use crate::base::file::TemporaryDirectory;
 use crate::domain::host::HostPattern;
 use crate::domain::sandbox::Network;
 use crate::proxy::{Announced, Calls, receive_listener};
@@ -188,17 +186,11 @@ pub fn run(
 
 /// Whether this level can be built for an empty directory that no command has seen.
 fn works_elsewhere(env: &Environment, level: Level) -> bool {
-    let directory = std::env::temp_dir().join(format!("polylogue-{}", AgentId::random()));
-    if fs::DirBuilder::new().mode(0o700).create(&directory).is_err() {
-        return false;
-    }
+    let Ok(directory) = TemporaryDirectory::create() else { return false };
     let sandbox = env.sandbox.clone().at_level(level);
     let networks = SharedNetworks::default();
-    let trial = Environment { sandbox, networks, worktree: None, working_directory: directory.clone(), ..env.clone() };
-    let works = try_level(&trial).is_ok();
-    // It is empty: commands do not know it.
-    let _ = fs::remove_dir(&directory);
-    works
+    let working_directory = directory.path().to_owned();
+    try_level(&Environment { sandbox, networks, worktree: None, working_directory, ..env.clone() }).is_ok()
 }
 
 /// The level that works on this system, and why each stronger one does not. Tries them all with a real command.

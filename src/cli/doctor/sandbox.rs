@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::Report;
+use crate::base::file::TemporaryDirectory;
 use crate::domain::config::Config;
 use crate::domain::sandbox::Network;
 use crate::sandbox::{Level, Policy};
@@ -12,10 +13,18 @@ pub fn check(report: &mut Report, config: &Config) {
     if !config.sandbox.is_enabled {
         return report.warn("sandbox", "off: commands can do whatever you can; see sandbox.enabled");
     }
+    // The workspace is empty, so that only the sandbox itself is tried and nothing is searched.
+    let directory = match TemporaryDirectory::create() {
+        Ok(directory) => directory,
+        Err(error) => {
+            let place = std::env::temp_dir();
+            return report.fail("sandbox", format!("cannot create a directory in {}: {error}", place.display()));
+        }
+    };
     let env = Environment {
         supervisor: config.supervisor.clone(),
         sandbox: Policy::new(config.sandbox.clone()),
-        ..Environment::at(std::env::temp_dir())
+        ..Environment::at(directory.path().to_owned())
     };
     let (level, failed) = find_level(&env);
     for (stronger, why) in failed.iter().filter(|(stronger, _)| *stronger != Level::None) {

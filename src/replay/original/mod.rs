@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use crate::base::clock::{Clock, Moment, micros};
 use crate::base::error::Result;
+use crate::base::file::TemporaryDirectory;
 use crate::base::id::AgentId;
 use crate::domain::trace::{Candidate, Name, SCHEMA, TraceLine, Watched};
 use crate::reactor::{Reactor, Source};
 
 use super::fault::Fault;
 use super::outcome::{Outcome, events_of};
-use super::run::Directory;
 use super::scenario::{Input, Scenario};
 use agent::{Agent, State};
 use response::Part;
@@ -60,7 +60,7 @@ struct Loop {
 
 /// Plays a scenario with these faults.
 pub fn play(scenario: &Scenario, faults: &[Fault]) -> Result<Played> {
-    let directory = Directory::create()?;
+    let directory = TemporaryDirectory::create()?;
     let clock = Clock::manual();
     let start = clock.now();
     let mut played = Loop {

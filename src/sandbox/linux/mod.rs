@@ -13,7 +13,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +28,7 @@ use super::covers::Covers;
 use super::{Descriptors, Level, Plan, Report, Sharing, variables};
 use crate::base::descriptors::send_with;
 use crate::base::error::system_message;
+use crate::base::file::TemporaryDirectory;
 use crate::domain::sandbox::Network;
 
 /// What the init process needs: the plan, and what only the supervisor can find out.
@@ -45,7 +45,7 @@ pub struct Started {
     /// The command, or the init process that runs it.
     pub process: Pid,
     reports: Option<UnixStream>,
-    temporary: Option<PathBuf>,
+    _temporary: Option<TemporaryDirectory>,
     /// Until all processes have ended.
     _covers: Covers,
 }
@@ -69,9 +69,9 @@ pub fn start(
         powers::close().map_err(|error| Report::NotStarted(format!("privileges: {error}")))?;
         let child = command.envs(plan.own_variables).spawn().map_err(|error| not_started(program, &error))?;
         let process = Pid::from_child(&child);
-        return Ok(Started { process, reports: None, temporary: None, _covers: Covers::hold(&[]) });
+        return Ok(Started { process, reports: None, _temporary: None, _covers: Covers::hold(&[]) });
     }
-    let temporary = (!plan.level.has_namespaces()).then(private_directory).transpose();
+    let temporary = (!plan.level.has_namespaces()).then(TemporaryDirectory::create).transpose();
     let temporary = temporary.map_err(|error| Report::NotStarted(format!("temporary directory: {error}")))?;
     let sockets = sockets::to_mask(&plan.sockets);
     let covers = Covers::hold(&plan.covers);
@@ -90,11 +90,11 @@ pub fn start(
     descriptors.shared.clear();
     // Only now: the maps of a user namespace cannot be written by a process that is closed to others.
     powers::close().map_err(|error| Report::Unavailable(format!("privileges: {error}")))?;
-    let init = InitPlan { plan, sockets, temporary: temporary.clone() };
-    command.env("TMPDIR", temporary.as_deref().unwrap_or(Path::new("/tmp")));
+    let init = InitPlan { plan, sockets, temporary: temporary.as_ref().map(|directory| directory.path().to_owned()) };
+    command.env("TMPDIR", init.temporary.as_deref().unwrap_or(Path::new("/tmp")));
     let (reports, process) = start_init(&init, descriptors, command, is_terminated)
         .map_err(|error| Report::NotStarted(format!("cannot start the init process: {error}")))?;
-    Ok(Started { process, reports: Some(reports), temporary, _covers: covers })
+    Ok(Started { process, reports: Some(reports), _temporary: temporary, _covers: covers })
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Report {
@@ -166,21 +166,9 @@ fn offer_namespaces(socket: &OwnedFd) -> Result<(), String> {
     send().map_err(|error| format!("sharing the network: {error}"))
 }
 
-/// A new directory for temporary files of one call.
-fn private_directory() -> io::Result<PathBuf> {
-    let path = std::env::temp_dir().join(format!("polylogue-{}", uuid::Uuid::new_v4().simple()));
-    fs::DirBuilder::new().mode(0o700).create(&path)?;
-    path.canonicalize()
-}
-
 impl Started {
     /// After the end of all processes: the reports.
     pub fn finish(self) -> Vec<Report> {
-        let reports = self.reports.as_ref().map(Report::receive).unwrap_or_default();
-        if let Some(directory) = &self.temporary {
-            // Files that cannot be removed stay in the directory for temporary files, as those of any program might.
-            let _ = fs::remove_dir_all(directory);
-        }
-        reports
+        self.reports.as_ref().map(Report::receive).unwrap_or_default()
     }
 }

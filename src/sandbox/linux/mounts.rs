@@ -14,7 +14,7 @@
 //! written. A directory between a writable place and a protected file becomes a mount point, because renaming it would
 //! remove the protection otherwise.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -378,13 +378,13 @@ impl Builder<'_> {
     /// The mounts that a command can get to and that lack a flag.
     fn lacking(&self) -> Result<Vec<Mounted>, String> {
         let table = with_context("/proc/self/mountinfo", fs::read("/proc/self/mountinfo"))?;
-        let all = table.split(|byte| *byte == b'\n').filter_map(Mounted::of).map(|entry| (entry.id, entry)).collect();
+        let all = Mounts::of(&table);
         // A link cannot be written, and a path to it leads elsewhere.
         let is_link = |path: &Path| self.plan.kept_links.iter().any(|(link, _)| link == path);
         let lacks = |entry: &&Mounted| {
-            !entry.flags.contains(self.needed(&entry.path)) && !is_link(&entry.path) && entry.is_reachable(&all)
+            !entry.flags.contains(self.needed(&entry.path)) && !is_link(&entry.path) && all.is_reachable(entry)
         };
-        Ok(all.values().filter(lacks).cloned().collect())
+        Ok(all.by_id.values().filter(lacks).cloned().collect())
     }
 
     fn needed(&self, path: &Path) -> MountFlags {
@@ -463,28 +463,45 @@ impl Mounted {
         let flags = flags.fold(MountFlags::empty(), |all, one| all | one);
         Some(Self { id, parent, path: PathBuf::from(std::ffi::OsString::from_vec(path)), flags })
     }
+}
+
+/// All mounts of a namespace.
+struct Mounts {
+    by_id: BTreeMap<u64, Mounted>,
+    /// Where something is mounted on each mount.
+    places: HashMap<u64, HashSet<PathBuf>>,
+}
+
+impl Mounts {
+    fn of(table: &[u8]) -> Self {
+        let lines = table.split(|byte| *byte == b'\n');
+        let by_id: BTreeMap<_, _> = lines.filter_map(Mounted::of).map(|entry| (entry.id, entry)).collect();
+        let mut places: HashMap<u64, HashSet<PathBuf>> = HashMap::new();
+        for entry in by_id.values().filter(|entry| entry.parent != entry.id) {
+            places.entry(entry.parent).or_default().insert(entry.path.clone());
+        }
+        Self { by_id, places }
+    }
 
     /// Whether a command can reach it: no other mount covers it or a directory above it. The path alone is not enough,
     /// because it may change at any time.
-    fn is_reachable(&self, all: &BTreeMap<u64, Self>) -> bool {
-        !self.is_covered(all) && self.has_place(all)
+    fn is_reachable(&self, entry: &Mounted) -> bool {
+        !self.is_covered(entry, &entry.path) && self.has_place(entry)
     }
 
-    fn is_covered(&self, all: &BTreeMap<u64, Self>) -> bool {
-        all.values().any(|other| other.parent == self.id && other.path == self.path && other.id != self.id)
+    fn is_covered(&self, entry: &Mounted, path: &Path) -> bool {
+        self.places.get(&entry.id).is_some_and(|places| places.contains(path))
     }
 
     /// Whether the directory that it is mounted on can be got to.
-    fn has_place(&self, all: &BTreeMap<u64, Self>) -> bool {
-        let Some(parent) = all.get(&self.parent).filter(|parent| parent.id != self.id) else { return true };
-        if self.path == parent.path {
-            return parent.has_place(all);
+    fn has_place(&self, entry: &Mounted) -> bool {
+        let parent = self.by_id.get(&entry.parent).filter(|parent| parent.id != entry.id);
+        let Some(parent) = parent else { return true };
+        if entry.path == parent.path {
+            return self.has_place(parent);
         }
-        let is_above = |other: &Self| {
-            let is_sibling = other.parent == parent.id && other.id != self.id && other.path != parent.path;
-            is_sibling && self.path != other.path && self.path.starts_with(&other.path)
-        };
-        parent.is_reachable(all) && !all.values().any(is_above)
+        let mut above = entry.path.ancestors().skip(1).filter(|above| *above != parent.path);
+        self.is_reachable(parent) && !above.any(|above| self.is_covered(parent, above))
     }
 }
 
@@ -549,9 +566,8 @@ mod tests {
             "8 1 0:8 / /home/melanie rw - ext4 x rw",
             "9 4 0:9 / /run/user rw - tmpfs x rw",
         ];
-        let entries = table.iter().map(|line| Mounted::of(line.as_bytes()).unwrap());
-        let all: BTreeMap<u64, Mounted> = entries.map(|entry| (entry.id, entry)).collect();
-        let reachable: Vec<u64> = all.values().filter(|entry| entry.is_reachable(&all)).map(|entry| entry.id).collect();
-        assert_eq!(reachable, [1, 4, 6, 7, 8, 9]);
+        let all = Mounts::of(table.join("\n").as_bytes());
+        let reachable = all.by_id.values().filter(|entry| all.is_reachable(entry)).map(|entry| entry.id);
+        assert_eq!(reachable.collect::<Vec<_>>(), [1, 4, 6, 7, 8, 9]);
     }
 }
