@@ -12,6 +12,7 @@ pub mod job;
 pub mod json_rpc;
 #[cfg(any(feature = "hosts", feature = "mcp"))]
 pub mod lines;
+pub mod percent;
 pub mod process;
 pub mod project;
 pub mod ring;

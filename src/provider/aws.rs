@@ -5,6 +5,7 @@ use crate::base::digest::{hmac, sha256};
 use serde_json::Value;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::percent;
 use crate::base::text::hex;
 use crate::domain::endpoint::{Endpoint, Secret};
 use crate::domain::http::HttpRequest;
@@ -114,8 +115,7 @@ fn path_and_query(url: &str) -> Result<(&str, &str)> {
 
 /// The path for the signature: escaped characters are escaped again.
 fn encode_path(path: &str) -> String {
-    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    path.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    path.split('/').map(percent::encode).collect::<Vec<_>>().join("/")
 }
 
 fn sort_query(query: &str) -> String {

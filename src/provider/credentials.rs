@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::percent;
 use crate::domain::endpoint::{Endpoint, Secret};
 use crate::provider::{self, presets::PRESETS};
 
@@ -106,22 +107,11 @@ fn user_in(url: &str) -> Option<String> {
 /// A user with a password as in a URL, with its percent escapes decoded (RFC 3986, 2.1), and as sent (RFC 7617); also
 /// the password alone.
 fn forms_of(user: &str) -> Vec<String> {
-    let decoded = percent_decoded(user);
+    let decoded = percent::decode(user);
     let sent = BASE64.encode(&decoded);
     let decoded = String::from_utf8_lossy(&decoded).into_owned();
     let passwords = [user, &decoded].map(|text| text.split_once(':').map_or("", |(_, password)| password).to_owned());
     passwords.into_iter().chain([user.to_owned(), decoded, sent]).collect()
-}
-
-fn percent_decoded(text: &str) -> Vec<u8> {
-    let (mut decoded, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let [first, behind @ ..] = rest {
-        let digits = behind.get(..2).filter(|digits| *first == b'%' && digits.iter().all(u8::is_ascii_hexdigit));
-        let escaped = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        decoded.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { &behind[2..] } else { behind };
-    }
-    decoded
 }
 
 /// The text of a server was cut off at `…`, perhaps within a secret.
@@ -199,7 +189,6 @@ mod tests {
             assert_eq!(shown(&format!("sent {form}, refused")), "sent [key], refused");
         }
         assert_eq!(shown(&format!("Basic {}", BASE64.encode("me@corp:p@ss:w%2g"))), "Basic [key]");
-        assert_eq!(percent_decoded("%e2%82%ac%"), "€%".as_bytes());
     }
 
     #[test]

@@ -72,18 +72,6 @@ pub(super) fn with_bearer(endpoint: &Endpoint, secret: Option<&Secret>) -> Resul
     headers(endpoint, protocol)
 }
 
-/// The name, escaped as one segment of a path (RFC 3986, section 3.3).
-pub(super) fn segment_of(name: &str) -> String {
-    let mut segment = String::new();
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => segment.push(char::from(byte)),
-            _ => segment.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    segment
-}
-
 /// Services that send requests with the same key to the same cache (developers.openai.com/api/docs/guides/prompt-caching,
 /// docs.mistral.ai/inference/conversations/advanced/prompt-caching). Others refuse the field, also models at Azure.
 const TAKES_CACHE_KEY: &[&str] = &["://api.openai.com/", "://api.mistral.ai/"];

@@ -9,6 +9,7 @@
 use std::rc::Rc;
 
 use crate::base::error::Result;
+use crate::base::percent;
 use crate::domain::endpoint::{Endpoint, Secret};
 use crate::domain::http::HttpRequest;
 use crate::domain::parameters::Parameter;
@@ -34,7 +35,7 @@ pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> 
 
 /// The base URL may end with a version segment or without, because other clients require one or the other.
 fn url(endpoint: &Endpoint) -> Result<String> {
-    let model = request::segment_of(&endpoint.model);
+    let model = percent::encode(&endpoint.model);
     request::url(endpoint, |address| match host_of(endpoint) {
         Host::Vertex => format!("{address}/models/{model}:streamRawPredict"),
         Host::Bedrock => format!("{address}/model/{model}/invoke-with-response-stream"),

@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use crate::base::error::{Error, Result};
+use crate::base::percent;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::http::HttpRequest;
 use crate::domain::parameters::Parameter;
@@ -31,7 +32,7 @@ fn url(endpoint: &Endpoint) -> Result<String> {
     if model.is_empty() {
         return Err(Error::usage(format!("no model given: use {}/NAME", endpoint.provider)));
     }
-    let model = request::segment_of(model);
+    let model = percent::encode(model);
     let url = request::url(endpoint, |base| format!("{base}/models/{model}:streamGenerateContent"))?;
     let separator = if url.contains('?') { '&' } else { '?' };
     Ok(format!("{url}{separator}alt=sse"))
