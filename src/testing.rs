@@ -36,6 +36,7 @@
 
 pub use crate::agent::{Agent, FIRST_CHUNK, State, Wait};
 pub use crate::base::clock::Moment;
+pub use crate::base::digest::sha256;
 pub use crate::base::id::{MessageId, TerminalId};
 pub use crate::domain::called::Found;
 pub use crate::domain::draft::Draft;

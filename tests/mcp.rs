@@ -4,6 +4,7 @@ mod asking;
 mod faults;
 mod images;
 mod library;
+mod login;
 mod program;
 mod transports;
 

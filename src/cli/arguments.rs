@@ -602,6 +602,42 @@ pub enum McpCommand {
     },
     /// Add a server to your configuration file
     Add(McpAdd),
+    /// Log in at a server over HTTP, in a browser (OAuth)
+    Login(McpLogin),
+    /// Forget the login at a server
+    Logout {
+        /// Name of the server
+        #[arg(value_name = "SERVER")]
+        name: String,
+    },
+}
+
+/// Options of `polylogue mcp login`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct McpLogin {
+    /// Name of the server
+    #[arg(value_name = "SERVER")]
+    pub name: String,
+    /// Ask for this besides what the present login may do
+    ///
+    /// Words separated by spaces. By default the server says what is needed.
+    #[arg(long)]
+    pub scope: Option<String>,
+    /// Client that you have registered, instead of a new one
+    #[arg(long, value_name = "ID")]
+    pub client_id: Option<String>,
+    /// Variable with the secret of that client
+    #[arg(long, value_name = "NAME", requires = "client_id")]
+    pub client_secret_env: Option<String>,
+    /// Who grants access, if its metadata name another one
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    pub issuer: Option<String>,
+    /// Log in with a code, in a browser on any machine
+    #[arg(long, conflicts_with = "port")]
+    pub device: bool,
+    /// Port of this machine that the browser is sent to [default: any]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
 }
 
 /// Options of `polylogue mcp add`.

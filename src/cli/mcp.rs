@@ -1,8 +1,8 @@
-//! `polylogue mcp`: lists, tests and adds MCP servers.
+//! `polylogue mcp`: lists, tests and adds MCP servers, and logs in at them.
 
 use std::fmt::Write as _;
 
-use super::arguments::{Arguments, McpAdd, McpCommand};
+use super::arguments::{Arguments, McpAdd, McpCommand, McpLogin};
 use super::config::{self, ProcessEnvironment};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
@@ -17,6 +17,7 @@ use crate::domain::rule::Rules;
 use crate::repl::Repl;
 use crate::repl::component::ServerReport;
 use crate::store::Store;
+use logins::{has_login, login, logout};
 
 /// Returns whether all servers that were tested work.
 pub fn run(command: &McpCommand, arguments: &Arguments, env: &ProcessEnvironment) -> Result<bool> {
@@ -24,6 +25,8 @@ pub fn run(command: &McpCommand, arguments: &Arguments, env: &ProcessEnvironment
         McpCommand::List => list(arguments, env),
         McpCommand::Test { names } => test(names, arguments, env),
         McpCommand::Add(options) => add(options, arguments, env).map(|()| true),
+        McpCommand::Login(options) => login(options, arguments, env).map(|()| true),
+        McpCommand::Logout { name } => logout(name, arguments, env).map(|()| true),
     }
 }
 
@@ -32,8 +35,9 @@ fn list(arguments: &Arguments, env: &ProcessEnvironment) -> Result<bool> {
     let mut out = String::new();
     for server in &config.mcp {
         let about = in_one_line(&server.written.about());
+        let login = if has_login(&config, server) { ", logged in" } else { "" };
         // Writing into a `String` cannot fail.
-        let _ = writeln!(out, "{}\t{about}\t({})", server.name, server.source);
+        let _ = writeln!(out, "{}\t{about}\t({}{login})", server.name, server.source);
     }
     if out.is_empty() {
         out = "no MCP servers are declared: see polylogue help mcp\n".into();
@@ -44,9 +48,7 @@ fn list(arguments: &Arguments, env: &ProcessEnvironment) -> Result<bool> {
 
 fn test(names: &[String], arguments: &Arguments, env: &ProcessEnvironment) -> Result<bool> {
     let config = config::load(arguments, env).into_config()?;
-    if let Some(name) = names.iter().find(|name| !config.mcp.iter().any(|server| server.name == **name)) {
-        return Err(Error::usage(format!("no MCP server is named {name:?}: polylogue mcp list lists them")));
-    }
+    names.iter().try_for_each(|name| server_named(&config, name).map(drop))?;
     let is_meant = |server: &&McpServer| names.is_empty() || names.contains(&server.name);
     let servers: Vec<McpServer> = config.mcp.iter().filter(is_meant).cloned().collect();
     let (mut out, mut has_passed) = (String::new(), true);
@@ -59,6 +61,11 @@ fn test(names: &[String], arguments: &Arguments, env: &ProcessEnvironment) -> Re
     }
     config::show::print(&out);
     Ok(has_passed)
+}
+
+fn server_named<'a>(config: &'a Config, name: &str) -> Result<&'a McpServer> {
+    let unknown = || Error::usage(format!("no MCP server is named {name:?}: polylogue mcp list lists them"));
+    config.mcp.iter().find(|server| server.name == name).ok_or_else(unknown)
 }
 
 /// Each tool with the first line of its description.
@@ -163,6 +170,92 @@ fn block(options: &McpAdd) -> Result<String> {
         let _ = writeln!(block, "net = [{}]", list(&options.net));
     }
     Ok(block)
+}
+
+#[cfg(feature = "mcp")]
+mod logins {
+    //! Logins at servers, which are the same for all agents.
+
+    use super::*;
+    use crate::base::text::sanitise;
+    use crate::domain::mcp::Transport;
+    use crate::net::oauth::{LoginOptions, Logins, PendingLogin};
+
+    pub fn login(options: &McpLogin, arguments: &Arguments, env: &ProcessEnvironment) -> Result<()> {
+        let config = config::load(arguments, env).into_config()?;
+        let name = &options.name;
+        let (url, logins) = place(&config, name)?;
+        let unset =
+            |variable: &String| Error::usage(format!("{variable} is not set: it is to hold the client's secret"));
+        let secret = options.client_secret_env.as_ref();
+        let secret = secret.map(|variable| env.text(variable).ok_or_else(|| unset(variable))).transpose()?;
+        let wanted = LoginOptions {
+            issuer: options.issuer.clone(),
+            scope: options.scope.clone(),
+            client_id: options.client_id.clone(),
+            client_secret: secret,
+            has_browser: !options.device,
+            port: options.port,
+        };
+        let Some(pending) = PendingLogin::begin(&url, &wanted, &logins)? else {
+            config::show::print(&format!("{name} needs no login\n"));
+            return Ok(());
+        };
+        let scope = pending.scope.as_ref().map(|scope| format!(" for: {}", sanitise(scope))).unwrap_or_default();
+        let rest = match &pending.code {
+            Some(code) => format!("If you are asked for a code, enter {}", sanitise(code)),
+            None => "If the browser is on another machine, paste the address that it ends at.".into(),
+        };
+        let (hosts, address) = (pending.hosts.join(", with tokens of "), &pending.url);
+        config::show::print(&format!(
+            "{name} wants a login at {hosts}{scope}\nOpen this address in a browser:\n\n{address}\n\n{rest}\n"
+        ));
+        pending.finish(&logins, &url, std::io::stdin())?;
+        config::show::print(&format!("logged in: polylogue mcp test {name} tries it\n"));
+        Ok(())
+    }
+
+    pub fn logout(name: &str, arguments: &Arguments, env: &ProcessEnvironment) -> Result<()> {
+        let config = config::load(arguments, env).into_config()?;
+        let (url, logins) = place(&config, name)?;
+        let said = if logins.forget(&url)? { "the login is forgotten" } else { "there is no login" };
+        config::show::print(&format!("{name}: {said}\n"));
+        Ok(())
+    }
+
+    pub fn has_login(config: &Config, server: &McpServer) -> bool {
+        place(config, &server.name).is_ok_and(|(url, logins)| logins.has(&url))
+    }
+
+    /// The URL of a server, and where its login is kept.
+    fn place(config: &Config, name: &str) -> Result<(String, Logins)> {
+        let Transport::Http { url, headers } = &server_named(config, name)?.transport else {
+            return Err(Error::usage(format!("{name} is a program: only servers with a url have a login")));
+        };
+        if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+            return Err(Error::usage(format!("{name} has credentials in its declaration: remove them to log in")));
+        }
+        let directory = config.shared_directory.as_deref();
+        let directory = directory.ok_or_else(|| Error::usage("there is no data directory for logins: set HOME"))?;
+        Ok((url.clone(), Logins::in_directory(directory)))
+    }
+}
+
+#[cfg(not(feature = "mcp"))]
+mod logins {
+    use super::*;
+
+    pub fn login(_: &McpLogin, _: &Arguments, _: &ProcessEnvironment) -> Result<()> {
+        Err(Error::not_built_in("mcp"))
+    }
+
+    pub fn logout(_: &str, _: &Arguments, _: &ProcessEnvironment) -> Result<()> {
+        Err(Error::not_built_in("mcp"))
+    }
+
+    pub fn has_login(_: &Config, _: &McpServer) -> bool {
+        false
+    }
 }
 
 fn in_one_line(text: &str) -> String {

@@ -39,9 +39,9 @@ pub const VI: &str = "vi";
 pub struct Config {
     /// The directory of the store; `None` for a store in memory.
     pub data_directory: Option<PathBuf>,
-    /// Where processes share the pace of requests to a provider that limits them; `None`: they do not share it. No file
-    /// is created before a provider has refused a request.
-    pub pace_directory: Option<PathBuf>,
+    /// Where processes share the pace of requests to a provider that limits them, and logins at MCP servers; `None`: they
+    /// share nothing. No file is created before a provider has refused a request or a person has logged in.
+    pub shared_directory: Option<PathBuf>,
     /// Files and directories that tools of models never open, besides the data directory and the fixed list: the
     /// configuration.
     pub private_paths: Vec<PathBuf>,
@@ -300,7 +300,7 @@ impl Default for Config {
         Self {
             title_model: None,
             data_directory: None,
-            pace_directory: None,
+            shared_directory: None,
             private_paths: Vec::new(),
             catalog: Catalog::default(),
             endpoint: Endpoint::echo(),

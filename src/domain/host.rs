@@ -104,6 +104,14 @@ impl Target {
         let port = written.map_or(usual_port, port)?;
         Some(Self { host: Host::parse(host)?, port })
     }
+
+    /// Whether only this machine can be reached there.
+    pub fn is_loopback(&self) -> bool {
+        match &self.host {
+            Host::Address(address) => address.is_loopback(),
+            name @ Host::Name(_) => name.is_localhost(),
+        }
+    }
 }
 
 impl Hosts {

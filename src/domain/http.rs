@@ -28,6 +28,8 @@ pub struct HttpHead {
     pub requests_limit: Option<u32>,
     /// `mcp-session-id`: the session that an MCP server has begun.
     pub mcp_session: Option<String>,
+    /// `www-authenticate`: what a request needs that was refused; empty if absent.
+    pub challenge: String,
     /// `x-ratelimit-reset-requests` and the like: when it would take that many again.
     pub reset_in: Option<Duration>,
 }

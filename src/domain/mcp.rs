@@ -150,7 +150,7 @@ impl Transport {
 }
 
 /// A query, a user name and a password may contain a key.
-fn without_secrets(url: &str) -> String {
+pub fn without_secrets(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or(url);
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

@@ -17,6 +17,15 @@ const MAX_BYTES: usize = 8 << 20;
 /// The status and the body of a response.
 pub type Fetched = (u16, Vec<u8>);
 
+/// A response, for those who need more of it.
+pub(super) struct Response {
+    pub(super) status: u16,
+    pub(super) body: Vec<u8>,
+    /// `WWW-Authenticate`; empty if absent.
+    #[cfg_attr(not(feature = "mcp"), allow(dead_code))]
+    pub(super) challenge: String,
+}
+
 /// A request that is on its way.
 pub struct Fetch(JobThread<Result<Fetched>>);
 
@@ -44,23 +53,33 @@ impl Fetch {
 /// # Errors
 /// There was no response in time, or it is too large. The message names the host and never a credential.
 pub fn fetch(url: &str, headers: &[(String, String)], json: Option<&str>, timeout: Duration) -> Result<Fetched> {
-    let (status, body) = get(url, headers, json, timeout).map_err(|error| curl_error(&error, url, timeout))?;
+    request(url, headers, json, timeout).map(|response| (response.status, response.body))
+}
+
+/// The same, with any kind of body.
+pub(super) fn request(
+    url: &str,
+    headers: &[(String, String)],
+    body: Option<&str>,
+    timeout: Duration,
+) -> Result<Response> {
+    let (status, body) = get(url, headers, body, timeout).map_err(|error| curl_error(&error, url, timeout))?;
     if body.is_cut {
         return Err(Error::new(ErrorKind::Protocol, "the server's answer is too large"));
     }
-    Ok((status, body.bytes))
+    Ok(Response { status, body: body.bytes, challenge: body.challenge })
 }
 
 fn get(
     url: &str,
     headers: &[(String, String)],
-    json: Option<&str>,
+    body: Option<&str>,
     timeout: Duration,
 ) -> std::result::Result<(u16, Body), curl::Error> {
     let mut easy = Easy2::new(Body::default());
     easy.url(url)?;
-    if let Some(json) = json {
-        easy.post_fields_copy(json.as_bytes())?;
+    if let Some(body) = body {
+        easy.post_fields_copy(body.as_bytes())?;
     }
     easy.http_headers(header_list(headers)?)?;
     easy.useragent(USER_AGENT)?;
@@ -79,9 +98,22 @@ fn get(
 struct Body {
     bytes: Vec<u8>,
     is_cut: bool,
+    challenge: String,
 }
 
 impl Handler for Body {
+    fn header(&mut self, line: &[u8]) -> bool {
+        const NAME: &str = "www-authenticate:";
+        let line = String::from_utf8_lossy(line);
+        if let Some(value) = line.get(NAME.len()..).filter(|_| line[..NAME.len()].eq_ignore_ascii_case(NAME)) {
+            // Several headers mean the same as one with all their values (RFC 9110, 5.3).
+            let separator = if self.challenge.is_empty() { "" } else { ", " };
+            self.challenge.push_str(separator);
+            self.challenge.push_str(value.trim());
+        }
+        true
+    }
+
     fn write(&mut self, bytes: &[u8]) -> std::result::Result<usize, WriteError> {
         self.is_cut |= self.bytes.len() + bytes.len() > MAX_BYTES;
         if !self.is_cut {

@@ -62,6 +62,11 @@ impl Inbox {
         match name.trim().to_ascii_lowercase().as_str() {
             "content-type" => self.head.content_type = value.to_ascii_lowercase(),
             "mcp-session-id" => self.head.mcp_session = Some(value.to_owned()),
+            // Several mean the same as one with all their values (RFC 9110, 5.3).
+            "www-authenticate" if !self.head.challenge.is_empty() => {
+                self.head.challenge.push_str(&format!(", {value}"))
+            }
+            "www-authenticate" => value.clone_into(&mut self.head.challenge),
             "retry-after" => self.head.retry_after = self.head.retry_after.or(wait_of(value)),
             // More exact than the other header, which counts where this one is invalid.
             "x-ratelimit-remaining-requests" | "x-ratelimit-remaining" | "ratelimit-remaining" => {

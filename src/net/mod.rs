@@ -15,6 +15,7 @@
 //! | `trust` | trusted certificates |
 //! | `download` | a page of the web, for a tool |
 //! | `fetch` | a small document that belongs to no agent |
+//! | `oauth` | logins at MCP servers |
 //! | `messages` | error messages |
 //! | `url` | the host in a URL |
 
@@ -26,6 +27,8 @@ mod inbox;
 mod lookup;
 mod messages;
 mod network;
+#[cfg(feature = "mcp")]
+pub mod oauth;
 mod setup;
 mod trust;
 mod url;

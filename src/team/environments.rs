@@ -81,7 +81,9 @@ pub enum Resolution {
 impl Environments {
     pub fn new(config: &Config, proxy: Option<Calls>) -> Self {
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.into());
-        let own: Vec<PathBuf> = config.data_directory.iter().chain(&config.private_paths).cloned().collect();
+        // What processes share is there even if nothing is stored.
+        let directory = config.data_directory.as_ref().or(config.shared_directory.as_ref());
+        let own: Vec<PathBuf> = directory.into_iter().chain(&config.private_paths).cloned().collect();
         let data = config.data_directory.as_deref().map(real);
         let denied = tools::locate::deny_list(std::env::home_dir(), &own, tools::locate::moved_directories);
         let outputs = data.as_ref().map_or_else(|| real(&std::env::temp_dir()), |data| data.join("outputs"));

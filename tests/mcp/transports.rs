@@ -148,7 +148,7 @@ fn a_response_that_is_cut_is_an_error_of_the_call_and_is_not_asked_for_again() {
 #[test]
 fn a_server_that_cannot_be_used_is_said_in_one_line() {
     for (status, line) in [
-        (401, "mcp web: needs a login, which is not supported (HTTP 401)"),
+        (401, "mcp web: refuses the credentials of its declaration (HTTP 401)"),
         (302, "mcp web: redirects to another URL (HTTP 302): declare that one"),
         (404, "mcp web: HTTP 404: nothing here"),
     ] {

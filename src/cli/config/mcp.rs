@@ -3,7 +3,6 @@
 //! `${VARIABLE}` and `${VARIABLE:-default}` are replaced in the command, its arguments and variables, the URL and headers. A
 //! server with a variable that is not set, or that holds the key of a provider, is left out with a warning.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use super::environment::ProcessEnvironment;
 use super::file::{self, Diagnostics, Entry, FileReader};
 use super::parse::whole;
 use crate::base::project::ProjectDirectories;
-use crate::domain::host::HostPattern;
+use crate::domain::host::{HostPattern, Target};
 use crate::domain::mcp::{
     CALL_TIMEOUT, McpServer, NAME_EXPECTED, START_TIMEOUT, Transport, is_http, is_pair, is_server_name,
 };
@@ -314,24 +313,16 @@ pub(super) fn variable_value(
 
 fn warn_of_plain_http(transport: &Transport, name: &str, source: &str, diagnostics: &mut Diagnostics) {
     let Transport::Http { url, headers } = transport else { return };
-    let is_remote = url.strip_prefix("http://").map(host_of).is_some_and(|host| !is_loopback(host));
-    if is_remote && !headers.is_empty() {
+    if !headers.is_empty() && url.strip_prefix("http://").is_some_and(|rest| !is_local(rest)) {
         diagnostics.warnings.push(format!("{source}: mcp server {name}: its headers are sent unencrypted: use https"));
     }
 }
 
-/// The host of a URL without its scheme.
-fn host_of(rest: &str) -> &str {
+/// Whether a URL without its scheme leads to this machine.
+fn is_local(rest: &str) -> bool {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
-    match host.strip_prefix('[').and_then(|host| host.split_once(']')) {
-        Some((address, _)) => address,
-        None => host.split(':').next().unwrap_or_default(),
-    }
-}
-
-fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+    Target::parse(host, Some(80)).is_some_and(|target| target.is_loopback())
 }
 
 pub(super) type Variable<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
@@ -387,7 +378,6 @@ mod tests {
 
     #[test]
     fn only_loopback_hosts_are_local() {
-        let is_local = |rest: &str| is_loopback(host_of(rest));
         for local in ["localhost:1/x", "127.0.0.1/", "[::1]:80/mcp", "user:key@localhost"] {
             assert!(is_local(local), "{local}");
         }

@@ -258,8 +258,8 @@ impl Loaded {
     fn set_data_directory(&mut self, arguments: &Arguments, env: &ProcessEnvironment) {
         let directory = &mut self.values.config.data_directory;
         if self.values.ephemeral {
-            // Nothing is stored there but the pace of a provider that has refused a request.
-            self.values.config.pace_directory = directory.take().or_else(|| env.data_directory());
+            // Nothing is stored there but what processes share.
+            self.values.config.shared_directory = directory.take().or_else(|| env.data_directory());
             return;
         }
         if directory.is_none() {
@@ -273,7 +273,7 @@ impl Loaded {
                 Err(error) => self.diagnostics.errors.push(error),
             }
         }
-        self.values.config.pace_directory.clone_from(&self.values.config.data_directory);
+        self.values.config.shared_directory.clone_from(&self.values.config.data_directory);
     }
 
     /// A directory that takes the place of the default one.

@@ -1,8 +1,9 @@
 //! A server over streamable HTTP: a POST for each message, whose response is one message or a stream of them.
 //!
 //! Each request has its own transfer, driven by libcurl's socket callbacks like those of agents. A response that ends
-//! without an answer is not requested again: a call may have been carried out. In the older era a stream whose events
-//! have ids is resumed by a GET after the pause that the server wants.
+//! without an answer is not requested again: a call may have been carried out. What was refused for want of a login was not:
+//! it is sent once more with a new token. In the older era a stream whose events have ids is resumed by a GET after the
+//! pause that the server wants.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,14 +12,16 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
+use super::login::Login;
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::domain::host::Target;
 use crate::domain::http::HttpRequest;
+use crate::domain::mcp::shell_word;
 use crate::domain::readiness::Readiness;
 use crate::features::mcp::protocol::message::{INITIALIZED, MODERN, Message};
 use crate::features::mcp::protocol::{Era, Session};
-use crate::net::{Connection, Lookup, Network};
+use crate::net::{Connection, Lookup, Network, oauth};
 use crate::provider::sse::Sse;
 use crate::proxy::AllowedHosts;
 use crate::reactor::{Reactor, Source};
@@ -54,6 +57,8 @@ pub(super) struct Http {
     guard: Option<(Target, AllowedHosts)>,
     /// Nothing is sent before it has ended: libcurl would wait for its own look-up when a transfer is closed.
     lookup: Option<Lookup>,
+    /// `None` if the declaration has credentials of its own.
+    login: Option<Login>,
 }
 
 /// A stream that ended without an answer.
@@ -72,12 +77,20 @@ struct Transfer {
     connection: Connection,
     /// The number of the request that it carries.
     request: Option<u64>,
+    /// What was sent, unless a stream is resumed.
+    message: Option<Message>,
+    /// After which event the stream is resumed.
+    last_id: Option<String>,
+    /// The number of the token that was sent.
+    token: u64,
     /// It is closed at this moment, unless it carries a request: the session limits those.
     until: Option<Moment>,
     /// Nothing else is sent before the server has accepted it.
     is_first: bool,
     /// Of the response; 0 before it is there.
     status: u16,
+    /// What it asks for if the request was refused.
+    challenge: String,
     body: Vec<u8>,
     stream: Option<Sse>,
     /// How often the stream was resumed before, without an event.
@@ -91,8 +104,10 @@ impl Http {
         url: String,
         headers: Vec<(String, String)>,
         guard: Option<(Target, AllowedHosts)>,
+        login: Option<Login>,
     ) -> Self {
         Self {
+            login,
             session,
             url,
             headers,
@@ -120,7 +135,8 @@ impl Http {
         }
         while self.transfers.len() < MOST_TRANSFERS && !self.is_beginning() {
             let is_due = |cut: &Cut| cut.at <= now;
-            if self.waiting.is_empty() && !self.cut.iter().any(is_due) || self.awaits_address(network, now, wake) {
+            let is_idle = self.waiting.is_empty() && !self.cut.iter().any(is_due);
+            if is_idle || self.awaits_token() || self.awaits_address(network, now, wake) {
                 break;
             }
             if let Err(why) = self.check_addresses(network, now) {
@@ -132,9 +148,10 @@ impl Http {
                 Some(at) => self.resumption(at, next_number()),
                 None => {
                     let Some(message) = self.waiting.pop_front() else { break };
-                    (self.request(&message), Transfer::new(next_number(), &message, now))
+                    (self.request(&message), Transfer::new(next_number(), message, now))
                 }
             };
+            transfer.token = self.login.as_ref().map_or(0, Login::number);
             match transfer.connection.start(&request, network, now) {
                 Ok(()) => {
                     transfer.register(reactor)?;
@@ -149,14 +166,15 @@ impl Http {
     /// The request that resumes a stream, and its transfer.
     fn resumption(&mut self, at: usize, number: u64) -> (HttpRequest, Transfer) {
         let cut = self.cut.remove(at);
-        let mut headers = self.headers.clone();
+        let mut headers = self.headers_with_token();
         let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
         add("Accept", "text/event-stream".into());
-        add("Last-Event-ID", cut.last_id);
+        add("Last-Event-ID", cut.last_id.clone());
         self.session.revision().into_iter().for_each(|revision| add("MCP-Protocol-Version", revision.to_owned()));
         self.session_id.iter().for_each(|id| add("Mcp-Session-Id", id.clone()));
         let request = HttpRequest { url: self.url.clone(), headers, body: [].into() };
-        let transfer = Transfer { request: Some(cut.request), attempts: cut.attempts, ..Transfer::empty(number) };
+        let (request_id, last_id) = (Some(cut.request), Some(cut.last_id));
+        let transfer = Transfer { request: request_id, last_id, attempts: cut.attempts, ..Transfer::empty(number) };
         (request, transfer)
     }
 
@@ -188,8 +206,28 @@ impl Http {
         self.transfers.iter().any(|transfer| transfer.is_first)
     }
 
+    fn headers_with_token(&self) -> Vec<(String, String)> {
+        let token = self.login.as_ref().and_then(Login::token);
+        let authorization = token.map(|token| ("Authorization".to_owned(), format!("Bearer {token}")));
+        self.headers.iter().cloned().chain(authorization).collect()
+    }
+
+    /// Whether the token of the login is being read or renewed. Ends the session if it cannot be had.
+    fn awaits_token(&mut self) -> bool {
+        let Some(login) = &mut self.login else { return false };
+        if login.is_pending() {
+            return true;
+        }
+        if let Err(why) = login.take_token() {
+            self.session.fail(why);
+            (self.waiting, self.cut) = (VecDeque::new(), Vec::new());
+            return true;
+        }
+        false
+    }
+
     fn request(&self, message: &Message) -> HttpRequest {
-        let mut headers = self.headers.clone();
+        let mut headers = self.headers_with_token();
         let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
         add("Content-Type", "application/json".into());
         add("Accept", "application/json, text/event-stream".into());
@@ -223,7 +261,12 @@ impl Http {
     }
 
     /// Drives timers, and reads what has arrived.
-    pub(super) fn step(&mut self, (network, reactor): (&Network, &mut Reactor), now: Moment) -> Result<()> {
+    pub(super) fn step(
+        &mut self,
+        (network, reactor): (&Network, &mut Reactor),
+        now: Moment,
+        wake: &Arc<dyn Fn() + Send + Sync>,
+    ) -> Result<()> {
         for transfer in &mut self.transfers {
             if transfer.connection.timer().is_some_and(|at| at <= now) {
                 transfer.connection.on_timer(network, now);
@@ -241,17 +284,40 @@ impl Http {
                     transfer.close(reactor, now);
                 }
                 None => self.transfers.push(transfer),
+                Some(_) if transfer.status == 401 && self.send_again(&mut transfer, now, wake) => {
+                    transfer.close(reactor, now);
+                }
                 Some(outcome) => {
                     let is_legacy = self.session.era() == Some(Era::Legacy);
                     match transfer.cut(now).filter(|_| is_legacy) {
                         Some(cut) if self.session.is_pending(cut.request) => self.cut.push(cut),
-                        _ => transfer.finish(outcome, &mut self.session, now),
+                        _ => transfer.finish(outcome, self.login.is_some(), &mut self.session, now),
                     }
                     transfer.close(reactor, now);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Sends a message again with another token, if the login has one, or resumes a stream with it. The server has refused
+    /// the request, and done nothing.
+    fn send_again(&mut self, transfer: &mut Transfer, now: Moment, wake: &Arc<dyn Fn() + Send + Sync>) -> bool {
+        let is_wanted = transfer.request.is_none_or(|request| self.session.is_pending(request));
+        let may_repeat = match &transfer.message {
+            Some(message) => !message.was_refused,
+            None => transfer.attempts < MOST_ATTEMPTS,
+        };
+        let Some(login) = self.login.as_mut().filter(|_| is_wanted && may_repeat) else { return false };
+        if !login.renew(transfer.token, wake.clone()) {
+            return false;
+        }
+        if let Some(message) = transfer.message.take() {
+            self.waiting.push_front(Message { was_refused: true, ..message });
+        } else if let (Some(request), Some(last_id)) = (transfer.request, transfer.last_id.take()) {
+            self.cut.push(Cut { request, last_id, at: now, attempts: transfer.attempts + 1 });
+        }
+        true
     }
 
     /// Closes the response to a request, which cancels it in the newer era.
@@ -270,18 +336,20 @@ impl Http {
     pub(super) fn deadline(&self) -> Option<Moment> {
         let timers = self.transfers.iter().filter_map(|transfer| transfer.connection.timer());
         let limits = self.transfers.iter().filter_map(|transfer| transfer.until);
-        let resumed = self.cut.iter().map(|cut| cut.at);
+        let resumed = self.cut.iter().map(|cut| cut.at).filter(|_| self.may_send());
         timers.chain(limits).chain(resumed).chain(self.session.deadline()).min()
     }
 
     /// Whether bytes were received and not read.
     pub(super) fn has_work(&self) -> bool {
         let is_due = |transfer: &Transfer| transfer.connection.has_bytes() || transfer.connection.has_ended();
-        self.transfers.iter().any(is_due)
-            || (self.transfers.len() < MOST_TRANSFERS
-                && !self.is_beginning()
-                && !self.waiting.is_empty()
-                && self.lookup.is_none())
+        self.transfers.iter().any(is_due) || !self.waiting.is_empty() && self.may_send()
+    }
+
+    /// Whether something that waits could be sent now.
+    fn may_send(&self) -> bool {
+        let is_pending = self.lookup.is_some() || self.login.as_ref().is_some_and(Login::is_pending);
+        self.transfers.len() < MOST_TRANSFERS && !self.is_beginning() && !is_pending
     }
 
     pub(super) fn owns(&self, number: u64) -> bool {
@@ -290,11 +358,12 @@ impl Http {
 }
 
 impl Transfer {
-    fn new(number: u64, message: &Message, now: Moment) -> Self {
+    fn new(number: u64, message: Message, now: Moment) -> Self {
         Self {
             request: message.id,
             until: message.id.is_none().then(|| now + ACCEPTANCE),
             is_first: message.method == INITIALIZED,
+            message: Some(message),
             ..Self::empty(number)
         }
     }
@@ -304,9 +373,13 @@ impl Transfer {
             number,
             connection: Connection::default(),
             request: None,
+            message: None,
+            last_id: None,
+            token: 0,
             until: None,
             is_first: false,
             status: 0,
+            challenge: String::new(),
             body: Vec::new(),
             stream: None,
             attempts: 0,
@@ -337,6 +410,7 @@ impl Transfer {
         let bytes = self.connection.read(BYTES_PER_TURN, now);
         let Some(head) = self.connection.head().filter(|head| head.status >= 200) else { return };
         self.status = head.status;
+        self.challenge.clone_from(&head.challenge);
         let is_success = head.status < 300;
         if is_success && session_id.is_none() {
             session_id.clone_from(&head.mcp_session);
@@ -362,20 +436,27 @@ impl Transfer {
     }
 
     /// The response has ended.
-    fn finish(&mut self, outcome: Result<()>, session: &mut Session, now: Moment) {
+    fn finish(&mut self, outcome: Result<()>, may_log_in: bool, session: &mut Session, now: Moment) {
         if let Some(mut stream) = self.stream.take() {
             // An incomplete event is no message.
             let _ = stream.end(|event| session.on_text(event.data.as_bytes(), now));
-        } else if !self.body.is_empty() {
+        } else if !self.body.is_empty() && !matches!(self.status, 401 | 403) {
             session.on_text(&self.body, now);
         }
         let Some(id) = self.request.filter(|id| session.is_pending(*id)) else { return };
         let body: String =
             String::from_utf8_lossy(&self.body).chars().filter(|c| !c.is_control()).take(SHOWN).collect();
         let status = self.status;
+        let login = format!("polylogue mcp login {}", session.server_name());
+        let scope = oauth::scope_in(&self.challenge).filter(|_| may_log_in);
         match (outcome, status) {
             (Err(error), _) => session.on_refused(id, error.message),
-            (Ok(()), 401 | 403) => session.fail(format!("needs a login, which is not supported (HTTP {status})")),
+            (Ok(()), 401) if may_log_in => session.fail(format!("needs a login (HTTP 401): {login}")),
+            (Ok(()), 401) => session.fail("refuses the credentials of its declaration (HTTP 401)".into()),
+            (Ok(()), 403) if scope.is_some() => {
+                let scope = shell_word(&scope.unwrap_or_default());
+                session.on_refused(id, format!("needs a login that may do more (HTTP 403): {login} --scope {scope}"));
+            }
             (Ok(()), 300..=399) => session.fail(format!("redirects to another URL (HTTP {status}): declare that one")),
             (Ok(()), 200..=299) => session.on_refused(id, "the response ended without an answer".into()),
             (Ok(()), _) => session.on_refused(id, format!("HTTP {status}: {body}")),

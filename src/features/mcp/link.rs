@@ -64,7 +64,7 @@ impl Link {
         match self {
             Self::Pipe(pipe) => pipe.write(reactor, now),
             Self::Http(http) => {
-                http.step((network, reactor), now)?;
+                http.step((network, reactor), now, &waker)?;
                 http.write((network, reactor), now, &waker, next_number)
             }
         }

@@ -16,6 +16,7 @@ mod component;
 mod declared;
 mod http;
 mod link;
+mod login;
 pub mod protocol;
 mod reading;
 mod results;
@@ -36,6 +37,7 @@ use crate::domain::tool::ToolCall;
 use crate::domain::web_url::WebUrl;
 use crate::features::Feature;
 use crate::features::mcp::protocol::{Era, Event as SessionEvent, Session, list};
+use crate::net::oauth::Logins;
 use crate::proxy::AllowedHosts;
 use crate::repl::core::Core;
 use crate::repl::core::programs::{gets_servers, waits_for_slot};
@@ -44,6 +46,7 @@ use crate::tools::line_process::{Ending, LineProcess, Starting};
 use asking::Asking;
 use http::Http;
 use link::{Link, Pipe};
+use login::Login;
 use reading::{Item, Readings};
 use results::Preparing;
 use server::{Asked, Call, Server, State};
@@ -82,11 +85,22 @@ impl Mcp {
         self.give_tools(core, agent);
         for number in &mine {
             self.take_given_consent(core, agent, *number);
+            self.forgive_after_login(core, *number);
             if self.servers[number].may_start(now) {
                 self.start(core, *number);
             }
         }
         mine
+    }
+
+    /// A server that failed before the last login may be started at once.
+    fn forgive_after_login(&mut self, core: &Core, number: u64) {
+        if let Some(server) = self.servers.get_mut(&number)
+            && let Some(seen) = server.failed_login
+            && logins(core).and_then(|logins| logins.changed_at()) != seen
+        {
+            server.on_ready();
+        }
     }
 
     /// The servers of an agent, which uses them from now on.
@@ -206,8 +220,13 @@ impl Mcp {
         };
         let era = self.eras.get(&server.declaration.transport.about()).copied();
         let session = Session::start(server.declaration.clone(), era, false, core.now());
-        server.state = State::Running(Link::Http(Box::new(Http::new(session, url, headers, guard))));
+        let has_credentials = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        let logins = logins(core).filter(|_| !has_credentials);
+        let login = logins.map(|logins| Login::at(logins, &server.key.name, &url, core.waker()));
+        server.state = State::Running(Link::Http(Box::new(Http::new(session, url, headers, guard, login))));
         self.write(core, number);
+        // What has failed already is an event of this turn.
+        self.is_due = true;
     }
 
     /// Begins the session with a process that was started.
@@ -336,6 +355,8 @@ impl Mcp {
         self.stop(core, number);
         let Some(server) = self.servers.get_mut(&number) else { return };
         server.on_failed(why, core.now());
+        let is_remote = matches!(server.declaration.transport, Transport::Http { .. });
+        server.failed_login = is_remote.then(|| logins(core).and_then(|logins| logins.changed_at()));
         self.eras.remove(&server.declaration.transport.about());
         let message = format!("the MCP server {}: {why}", server.key.name);
         let directory = server.environment.output_directory.clone();
@@ -405,6 +426,11 @@ impl Mcp {
             core.answer_call(agent, &id, result);
         }
     }
+}
+
+/// The logins of the person, if processes share anything.
+fn logins(core: &Core) -> Option<Logins> {
+    core.config().shared_directory.as_deref().map(Logins::in_directory)
 }
 
 /// The refusals of the rules for the host of a server, to be checked against its addresses.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
 
@@ -122,6 +122,8 @@ pub(super) struct Server {
     pub(super) calls: Vec<Call>,
     /// Why it failed the last time, if it has not worked since.
     pub(super) failure: Option<String>,
+    /// When logins had changed as it failed, if it may need one.
+    pub(super) failed_login: Option<Option<SystemTime>>,
 }
 
 impl Server {
@@ -144,6 +146,7 @@ impl Server {
             retry_at: None,
             calls: Vec::new(),
             failure: None,
+            failed_login: None,
         }
     }
 
@@ -168,7 +171,7 @@ impl Server {
     }
 
     pub(super) fn on_ready(&mut self) {
-        (self.failures, self.retry_at, self.failure) = (0, None, None);
+        (self.failures, self.retry_at, self.failure, self.failed_login) = (0, None, None, None);
     }
 
     /// It is not started automatically for a while.

@@ -99,7 +99,7 @@ impl Core {
         let network = Network::through(config.replay.as_ref().map(|replay| replay.provider.clone()));
         // Without them a file stays in the store.
         let draft_files = store.files_of_drafts().unwrap_or_default();
-        let send_queue = SendQueue::shared_in(config.pace_directory.clone(), &clock);
+        let send_queue = SendQueue::shared_in(config.shared_directory.clone(), &clock);
         let mut outbox = Outbox::default();
         if config.trace.is_some() {
             outbox.start_tracing();

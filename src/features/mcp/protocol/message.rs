@@ -31,13 +31,15 @@ pub struct Message {
     pub subject: Option<String>,
     /// HTTP headers with arguments of a call.
     pub headers: Vec<(String, String)>,
+    /// The server has refused it once for want of a login.
+    pub was_refused: bool,
 }
 
 impl Message {
     pub fn request(id: u64, method: &str, params: &Value) -> Self {
         let subject = params["name"].as_str().or_else(|| params["uri"].as_str()).map(str::to_owned);
         let text = json_rpc::request(id, method, params);
-        Self { text, method: method.into(), id: Some(id), subject, headers: Vec::new() }
+        Self { text, method: method.into(), id: Some(id), subject, ..Self::default() }
     }
 
     pub fn notification(method: &str, params: &Value) -> Self {

@@ -530,6 +530,10 @@ impl Session {
         }
     }
 
+    pub fn server_name(&self) -> &str {
+        &self.server.name
+    }
+
     /// Ends the session; open requests are answered with the same reason.
     pub fn fail(&mut self, why: String) {
         if self.phase == Phase::Over {

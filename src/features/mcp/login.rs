@@ -1,0 +1,82 @@
+//! The login at a server over HTTP. Its token is read, and renewed once the server has refused it, on a thread.
+
+use crate::base::error::{ErrorKind, Result};
+use crate::base::job::{Job, JobThread, Wake};
+use crate::net::oauth::Logins;
+
+pub(super) struct Login {
+    logins: Logins,
+    name: String,
+    url: String,
+    token: Option<String>,
+    /// Counts the tokens.
+    number: u64,
+    /// Reads or renews the token.
+    job: Option<Result<JobThread<Result<Option<String>>>>>,
+}
+
+impl Login {
+    /// Begins to read the token for the server with this name and URL, if there is any login.
+    pub(super) fn at(logins: Logins, name: &str, url: &str, wake: Wake) -> Self {
+        let mut login = Self { logins, name: name.into(), url: url.into(), token: None, number: 0, job: None };
+        if login.logins.changed_at().is_some() {
+            login.ask(wake);
+        }
+        login
+    }
+
+    fn ask(&mut self, wake: Wake) {
+        let (logins, url, refused) = (self.logins.clone(), self.url.clone(), self.token.take());
+        let work = move |_: &Job| Ok(logins.token(&url, refused.as_deref()));
+        self.job = Some(JobThread::spawn("login".into(), work, wake));
+    }
+
+    pub(super) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
+    /// Tells the present token from earlier ones.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether the token is being read or renewed.
+    pub(super) fn is_pending(&self) -> bool {
+        matches!(&self.job, Some(Ok(job)) if !job.is_complete())
+    }
+
+    /// Takes the token once it is there.
+    ///
+    /// # Errors
+    /// It cannot be had, in words for a line about the server.
+    pub(super) fn take_token(&mut self) -> std::result::Result<(), String> {
+        let outcome = match self.job.take() {
+            None => return Ok(()),
+            Some(job) => job.map(JobThread::collect),
+        };
+        match outcome {
+            Ok(Ok(Ok(token))) => {
+                self.token = token;
+                self.number += 1;
+                Ok(())
+            }
+            Ok(Ok(Err(error))) if error.kind == ErrorKind::Auth => {
+                Err(format!("its login has ended ({error}): polylogue mcp login {}", self.name))
+            }
+            Ok(Ok(Err(error))) | Err(error) => Err(format!("its login cannot be used: {error}")),
+            Ok(Err(panic)) => Err(format!("its login cannot be used: {panic}")),
+        }
+    }
+
+    /// The server has refused the token with this number. Returns whether there is another one, or will be.
+    pub(super) fn renew(&mut self, refused: u64, wake: Wake) -> bool {
+        if self.job.is_some() || refused != self.number {
+            return true;
+        }
+        let may_renew = self.token.is_some();
+        if may_renew {
+            self.ask(wake);
+        }
+        may_renew
+    }
+}
