@@ -80,10 +80,11 @@ fn headers(schema: &Value) -> Result<Vec<(String, String)>, &'static str> {
         if !["string", "integer", "boolean"].iter().any(|kind| part["type"] == *kind) {
             return Err("only string, integer and boolean arguments can be headers");
         }
-        if headers.iter().any(|(_, known)| known.eq_ignore_ascii_case(header)) {
+        let header = format!("Mcp-Param-{header}");
+        if headers.iter().any(|(_, known)| known.eq_ignore_ascii_case(&header)) {
             return Err("two arguments for the same header");
         }
-        headers.push((property.clone(), format!("Mcp-Param-{header}")));
+        headers.push((property.clone(), header));
     }
     Ok(headers)
 }
@@ -240,11 +241,14 @@ mod tests {
             json!({"name": "a\nb"}),
             json!({"name": "text", "inputSchema": {"type": "string"}}),
             json!({"name": "header", "inputSchema": {"properties": {"a": {"type": "string", "x-mcp-header": "a b"}}}}),
+            json!({"name": "same", "inputSchema": {"properties": {
+                "a": {"type": "string", "x-mcp-header": "Place"}, "b": {"type": "string", "x-mcp-header": "place"},
+            }}}),
             json!({"name": "task", "execution": {"taskSupport": "required"}}),
             json!(7),
         ];
         let (tools, left_out) = tools(&server(), &listed);
         assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["good"]);
-        assert_eq!(left_out.len(), 5, "{left_out:?}");
+        assert_eq!(left_out.len(), 6, "{left_out:?}");
     }
 }
