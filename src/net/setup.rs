@@ -53,6 +53,9 @@ pub(super) fn new_multi(demands: &Arc<Mutex<Demands>>) -> std::result::Result<Mu
     Ok(multi)
 }
 
+/// How long a connection may be silent before it is looked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
 pub(super) fn prepare(
     request: &HttpRequest,
     network: &Network,
@@ -62,6 +65,10 @@ pub(super) fn prepare(
     easy.url(&request.url)?;
     if request.body.is_empty() {
         easy.get(true)?;
+        // Such a response may say nothing for hours, and its connection may be forgotten on the way.
+        easy.tcp_keepalive(true)?;
+        easy.tcp_keepidle(KEEPALIVE)?;
+        easy.tcp_keepintvl(KEEPALIVE)?;
     } else {
         easy.post(true)?;
         easy.post_field_size(request.body.len() as u64)?;

@@ -39,8 +39,13 @@ pub struct Sse {
     after_cr: bool,
     /// Whether the first line is complete: a byte order mark counts only before.
     past_start: bool,
-    /// The last `id` field, if it can be sent back in a header.
+    /// The last `id` field, if it can be sent back in a header. It counts once its event is complete.
+    id: Option<String>,
     last_id: Option<String>,
+    /// An event had such a field, also one without a value.
+    has_ids: bool,
+    /// The present event has one.
+    has_id: bool,
     /// The last `retry` field.
     retry: Option<Duration>,
 }
@@ -72,6 +77,7 @@ impl Sse {
         if !self.line.is_empty() {
             self.take_line(&[], &mut on_event)?;
         }
+        self.has_id = false;
         self.dispatch(&mut on_event);
         Ok(())
     }
@@ -79,6 +85,11 @@ impl Sse {
     /// The id of the last event that had one, by which a stream can be resumed.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
+    }
+
+    /// Whether any event had an id, perhaps one that takes back those before.
+    pub fn has_ids(&self) -> bool {
+        self.has_ids
     }
 
     /// How long the server wants a client to wait before it resumes the stream.
@@ -140,7 +151,8 @@ impl Sse {
             }
             b"id" => {
                 let is_fine = (1..=MAX_ID).contains(&value.len()) && value.iter().all(u8::is_ascii_graphic);
-                self.last_id = is_fine.then(|| String::from_utf8_lossy(value).into_owned());
+                self.id = is_fine.then(|| String::from_utf8_lossy(value).into_owned());
+                self.has_id = true;
                 Ok(())
             }
             b"retry" => {
@@ -167,6 +179,10 @@ impl Sse {
     }
 
     fn dispatch(&mut self, on_event: &mut impl FnMut(Event<'_>)) {
+        if std::mem::take(&mut self.has_id) {
+            self.last_id = self.id.take();
+            self.has_ids = true;
+        }
         if self.has_data {
             on_event(Event { name: &self.name, data: String::from_utf8_lossy(&self.data) });
         }

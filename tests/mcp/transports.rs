@@ -19,9 +19,14 @@ fn web(mcp: &Peer) -> McpServer {
 /// The next message for the server, which has to be this one.
 fn next(app: &mut Harness, mcp: &Peer, method: &str) -> (Exchange, Value) {
     let exchange = app.accept(mcp);
+    assert_eq!(exchange.request().header("authorization"), Some("Bearer t0ken"));
+    if exchange.request().method == "GET" {
+        // It has nothing to say of its own.
+        exchange.answer(405, "text/plain", "");
+        return next(app, mcp, method);
+    }
     let message = exchange.request().json();
     assert_eq!(message["method"], method, "{message}");
-    assert_eq!(exchange.request().header("authorization"), Some("Bearer t0ken"));
     (exchange, message)
 }
 
@@ -299,4 +304,155 @@ fn a_server_is_not_connected_if_a_rule_denies_an_address_of_its_name() {
     let shown = app.screen_text().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("has the address") && shown.contains("refused by the rule deny net("), "{shown}");
     assert!(mcp.try_accept().is_none());
+}
+
+/// Until the tools of a server of the older era are known: the stream that listens.
+fn begin_listening(app: &mut Harness, mcp: &Peer) -> Exchange {
+    begin_legacy(app, mcp).answer(202, "text/plain", "");
+    let mut listening = None;
+    for _ in 0..2 {
+        let exchange = app.accept(mcp);
+        match &*exchange.request().method {
+            "GET" => listening = Some(exchange),
+            _ => {
+                let message = exchange.request().json();
+                assert_eq!(message["method"], "tools/list");
+                answer(&exchange, &message, &tools());
+            }
+        }
+    }
+    let listening = listening.expect("a stream");
+    for (header, value) in
+        [("accept", "text/event-stream"), ("mcp-session-id", "s-1"), ("authorization", "Bearer t0ken")]
+    {
+        assert_eq!(listening.request().header(header), Some(value));
+    }
+    listening
+}
+
+#[test]
+fn what_belongs_to_no_request_arrives_on_a_stream_of_its_own() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let mut app = app_with(&peer, vec![web(&mcp)]);
+    app.enter("do it");
+    let listening = begin_listening(&mut app, &mcp);
+    listening.stream();
+    let (exchange, message) = call(&mut app, &peer, &mcp);
+    let schema = json!({"type": "object", "properties": {"word": {"type": "string", "default": "please"}}});
+    listening.event(&json!({
+        "jsonrpc": "2.0", "id": 7, "method": "elicitation/create",
+        "params": {"message": "The magic word?", "requestedSchema": schema},
+    }));
+    app.turn_until("the question", |app| app.screen_text().contains("The magic word?"));
+    app.answer(0, true);
+    let answered = app.accept(&mcp);
+    assert_eq!(answered.request().json()["result"], json!({"action": "accept", "content": {"word": "please"}}));
+    answered.answer(202, "text/plain", "");
+    answer(&exchange, &message, &json!({"content": [{"type": "text", "text": "seen"}]}));
+    assert_eq!(result_for_model(&mut app, &peer), "seen");
+    listening.event(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    next(&mut app, &mcp, "tools/list");
+}
+
+#[test]
+fn the_stream_that_listens_is_resumed_some_times_and_again_with_the_next_call() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let patient = McpServer { call_timeout: Duration::from_secs(3000), ..web(&mcp) };
+    let mut app = Harness::new(Plan {
+        mcp: vec![patient],
+        rules: Rules { allow: vec!["mcp(*)".parse().expect("a rule")], ..Rules::default() },
+        ..Plan::peer(&peer.url())
+    });
+    app.enter("do it");
+    let mut listening = begin_listening(&mut app, &mcp);
+    let (exchange, message) = call(&mut app, &peer, &mcp);
+    for attempt in 0..5 {
+        listening.head(200, &[("content-type", "text/event-stream"), ("transfer-encoding", "chunked")]);
+        listening.body("id: e-1\ndata: \n\n").end();
+        app.turn_until("the stream has ended", |_| listening.is_closed_by_client());
+        app.advance(Duration::from_secs(40));
+        listening = app.accept(&mcp);
+        assert_eq!(listening.request().header("last-event-id"), Some("e-1"), "{attempt}");
+    }
+    listening.stream().end();
+    app.turn_until("the stream has ended", |_| listening.is_closed_by_client());
+    app.advance(Duration::from_secs(120));
+    app.turn();
+    assert!(mcp.try_accept().is_none(), "nothing is to be heard there");
+    answer(&exchange, &message, &json!({"content": [{"type": "text", "text": "seen"}]}));
+    assert_eq!(result_for_model(&mut app, &peer), "seen");
+    app.enter("again");
+    reply_with_calls(&app.accept(&peer), &[("mcp__web__look", "{}")]);
+    let both = [app.accept(&mcp), app.accept(&mcp)].map(|exchange| exchange.request().method.clone());
+    assert!(both.contains(&"GET".into()) && both.contains(&"POST".into()), "{both:?}");
+}
+
+/// The next two messages for the server, in any order: they come over two connections.
+fn next_two(app: &mut Harness, mcp: &Peer, methods: [&str; 2]) -> [(Exchange, Value); 2] {
+    let mut both = [app.accept(mcp), app.accept(mcp)].map(|exchange| {
+        let message = exchange.request().json();
+        (exchange, message)
+    });
+    both.sort_by_key(|(_, message)| methods.iter().position(|method| message["method"] == **method));
+    assert_eq!([&both[0].1["method"], &both[1].1["method"]], methods);
+    both
+}
+
+#[test]
+fn a_server_of_the_newer_era_announces_changes_on_a_stream() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let mut app = app_with(&peer, vec![web(&mcp)]);
+    app.enter("do it");
+    let (exchange, message) = next(&mut app, &mcp, "server/discover");
+    let capable = json!({"tools": {"listChanged": true}});
+    answer(&exchange, &message, &json!({"supportedVersions": ["2026-07-28"], "capabilities": capable}));
+    let [(listening, wanted), (exchange, message)] = next_two(&mut app, &mcp, ["subscriptions/listen", "tools/list"]);
+    assert_eq!(wanted["params"]["notifications"], json!({"toolsListChanged": true}));
+    listening.stream();
+    answer(&exchange, &message, &tools());
+    let (exchange, message) = call(&mut app, &peer, &mcp);
+    listening.event(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    let (listed, again) = next(&mut app, &mcp, "tools/list");
+    answer(&listed, &again, &tools());
+    listening.end();
+    app.turn_until("the stream has ended", |_| listening.is_closed_by_client());
+    answer(&exchange, &message, &json!({"content": [{"type": "text", "text": "seen"}]}));
+    assert_eq!(result_for_model(&mut app, &peer), "seen");
+    app.enter("again");
+    reply_with_calls(&app.accept(&peer), &[("mcp__web__look", "{}")]);
+    next_two(&mut app, &mcp, ["subscriptions/listen", "tools/call"]);
+}
+
+#[test]
+fn a_stream_that_cannot_listen_disturbs_nothing() {
+    for (status, content_type) in [(401, "text/plain"), (200, "text/html"), (503, "text/plain"), (302, "text/plain")] {
+        let (peer, mcp) = (Peer::start(), Peer::start());
+        let mut app = app_with(&peer, vec![web(&mcp)]);
+        app.enter("do it");
+        // What it says never ends.
+        let listening = begin_listening(&mut app, &mcp);
+        listening.head(status, &[("content-type", content_type), ("content-length", "100000")]).send("no stream");
+        let (exchange, message) = call(&mut app, &peer, &mcp);
+        app.turn_until("it is closed", |_| listening.is_closed_by_client());
+        answer(&exchange, &message, &json!({"content": [{"type": "text", "text": "seen"}]}));
+        assert_eq!(result_for_model(&mut app, &peer), "seen", "{status}");
+    }
+}
+
+#[test]
+fn a_call_that_has_met_its_time_limit_leaves_no_response_open() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let mut app = Harness::new(Plan {
+        mcp: vec![web(&mcp)],
+        rules: Rules { allow: vec!["mcp(*)".parse().expect("a rule")], ..Rules::default() },
+        ..Plan::peer(&peer.url())
+    });
+    app.enter("do it");
+    begin_modern(&mut app, &mcp);
+    let (exchange, _) = call(&mut app, &peer, &mcp);
+    exchange.stream();
+    app.turn();
+    app.advance(Duration::from_secs(61));
+    assert!(result_for_model(&mut app, &peer).starts_with("timed out"));
+    app.turn_until("the response is closed", |_| exchange.is_closed_by_client());
 }

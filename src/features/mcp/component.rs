@@ -2,6 +2,7 @@
 
 use super::Mcp;
 use super::link::Link;
+use super::login::Login;
 use super::server::{Server, State, Work};
 use crate::agent::Effect;
 use crate::base::clock::Moment;
@@ -106,6 +107,7 @@ impl Component for Mcp {
         self.release(core);
         let now = core.now();
         self.ending.retain_mut(|ending| !ending.is_over(now));
+        self.ending_logins.retain(Login::is_pending);
     }
 
     fn has_work(&self, _: &Core) -> bool {
@@ -154,6 +156,6 @@ impl Component for Mcp {
     }
 
     fn has_to_end(&self) -> bool {
-        !self.ending.is_empty()
+        !self.ending.is_empty() || self.ending_logins.iter().any(Login::is_pending)
     }
 }

@@ -3,7 +3,7 @@
 //! Each request has its own transfer, driven by libcurl's socket callbacks like those of agents. A response that ends
 //! without an answer is not requested again: a call may have been carried out. What was refused for want of a login was not:
 //! it is sent once more with a new token. In the older era a stream whose events have ids is resumed by a GET after the
-//! pause that the server wants.
+//! pause that the server wants, and a GET of its own listens for what belongs to no request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
+use super::listening::{End, Listening};
 use super::login::Login;
 use crate::base::clock::Moment;
 use crate::base::error::Result;
@@ -35,6 +36,8 @@ const ACCEPTANCE: Duration = Duration::from_secs(30);
 const BYTES_PER_TURN: usize = 256 << 10;
 /// A longer response ends the session, in bytes.
 const MAX_BODY: usize = 16 << 20;
+/// More than this ends the stream that listens, which is opened again, in bytes.
+const MOST_HEARD: usize = 32 << 20;
 /// The pause before a stream is resumed, and the limit for one that the server asks for.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -51,8 +54,10 @@ pub(super) struct Http {
     session_id: Option<String>,
     waiting: VecDeque<Message>,
     transfers: Vec<Transfer>,
-    /// Streams that ended without an answer and are resumed.
+    /// Streams that ended without an answer and are resumed, and the one that is to listen.
     cut: Vec<Cut>,
+    /// Once a session of the older era has begun.
+    listening: Option<Listening>,
     /// The hosts that must not be reached, if there are any.
     guard: Option<(Target, AllowedHosts)>,
     /// Nothing is sent before it has ended: libcurl would wait for its own look-up when a transfer is closed.
@@ -61,10 +66,18 @@ pub(super) struct Http {
     login: Option<Login>,
 }
 
-/// A stream that ended without an answer.
+/// What is sent next: its place among those that wait.
+#[derive(Clone, Copy)]
+enum Next {
+    Cut(usize),
+    Message(usize),
+}
+
+/// A stream that ended without an answer, or did not begin yet.
 struct Cut {
-    request: u64,
-    last_id: String,
+    /// The number of the request; `None` for the stream that listens.
+    request: Option<u64>,
+    last_id: Option<String>,
     /// When it is resumed.
     at: Moment,
     /// How often it was resumed without an event.
@@ -81,12 +94,20 @@ struct Transfer {
     message: Option<Message>,
     /// After which event the stream is resumed.
     last_id: Option<String>,
+    /// When the head of the response was there.
+    opened_at: Option<Moment>,
+    /// What it brought that belongs to no request, in bytes.
+    heard: usize,
+    /// It cannot be understood, or has brought too much.
+    is_broken: bool,
     /// The number of the token that was sent.
     token: u64,
     /// It is closed at this moment, unless it carries a request: the session limits those.
     until: Option<Moment>,
     /// Nothing else is sent before the server has accepted it.
     is_first: bool,
+    /// What it brings belongs to no request.
+    is_listening: bool,
     /// Of the response; 0 before it is there.
     status: u16,
     /// What it asks for if the request was refused.
@@ -115,6 +136,7 @@ impl Http {
             waiting: VecDeque::new(),
             transfers: Vec::new(),
             cut: Vec::new(),
+            listening: None,
             guard,
             lookup: None,
         }
@@ -133,21 +155,33 @@ impl Http {
             self.session.fail(format!("does not accept messages: {} are waiting", self.waiting.len()));
             self.waiting.clear();
         }
-        while self.transfers.len() < MOST_TRANSFERS && !self.is_beginning() {
-            let is_due = |cut: &Cut| cut.at <= now;
-            let is_idle = self.waiting.is_empty() && !self.cut.iter().any(is_due);
-            if is_idle || self.awaits_token() || self.awaits_address(network, now, wake) {
+        self.forget_answered();
+        while !self.is_beginning() {
+            if self.waiting.iter().any(|message| message.id.is_some()) {
+                self.listen(now);
+            }
+            let Some(next) = self.next(now) else { break };
+            if matches!(next, Next::Message(_)) {
+                self.login.iter_mut().for_each(|login| login.notice_changes(wake));
+            }
+            if self.awaits_token() || self.awaits_address(network, now, wake) {
                 break;
             }
             if let Err(why) = self.check_addresses(network, now) {
+                if let Next::Cut(at) = next
+                    && self.cut[at].request.is_none()
+                {
+                    self.cut.remove(at);
+                    continue;
+                }
                 self.session.fail(why);
                 (self.waiting, self.cut) = (VecDeque::new(), Vec::new());
                 break;
             }
-            let (request, mut transfer) = match self.cut.iter().position(is_due) {
-                Some(at) => self.resumption(at, next_number()),
-                None => {
-                    let Some(message) = self.waiting.pop_front() else { break };
+            let (request, mut transfer) = match next {
+                Next::Cut(at) => self.resumption(at, next_number()),
+                Next::Message(at) => {
+                    let Some(message) = self.waiting.remove(at) else { break };
                     (self.request(&message), Transfer::new(next_number(), message, now))
                 }
             };
@@ -157,10 +191,34 @@ impl Http {
                     transfer.register(reactor)?;
                     self.transfers.push(transfer);
                 }
+                Err(_) if transfer.is_listening => self.on_listening_end(&mut transfer, now),
                 Err(error) => self.session.fail(error.message),
             }
         }
         Ok(())
+    }
+
+    /// What is sent next, if there is a slot for it. Answers of the person must not wait for the calls that wait for them.
+    fn next(&self, now: Moment) -> Option<Next> {
+        let is_due = |cut: &Cut| cut.at <= now && (cut.request.is_none() || self.has_slot(true));
+        let cut = self.cut.iter().position(is_due).map(Next::Cut);
+        cut.or_else(|| self.next_message())
+    }
+
+    fn next_message(&self) -> Option<Next> {
+        self.waiting.iter().position(|message| self.has_slot(message.id.is_some())).map(Next::Message)
+    }
+
+    fn has_slot(&self, is_request: bool) -> bool {
+        let is_such = |transfer: &&Transfer| transfer.request.is_some() == is_request && !transfer.is_listening;
+        self.transfers.iter().filter(is_such).count() < MOST_TRANSFERS
+    }
+
+    /// Forgets requests whose answer is not awaited any more.
+    fn forget_answered(&mut self) {
+        let session = &self.session;
+        self.waiting.retain(|message| message.id.is_none_or(|id| session.is_pending(id)));
+        self.cut.retain(|cut| cut.request.is_none_or(|id| session.is_pending(id)));
     }
 
     /// The request that resumes a stream, and its transfer.
@@ -169,12 +227,13 @@ impl Http {
         let mut headers = self.headers_with_token();
         let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
         add("Accept", "text/event-stream".into());
-        add("Last-Event-ID", cut.last_id.clone());
+        cut.last_id.iter().for_each(|id| add("Last-Event-ID", id.clone()));
         self.session.revision().into_iter().for_each(|revision| add("MCP-Protocol-Version", revision.to_owned()));
         self.session_id.iter().for_each(|id| add("Mcp-Session-Id", id.clone()));
         let request = HttpRequest { url: self.url.clone(), headers, body: [].into() };
-        let (request_id, last_id) = (Some(cut.request), Some(cut.last_id));
-        let transfer = Transfer { request: request_id, last_id, attempts: cut.attempts, ..Transfer::empty(number) };
+        let Cut { request: carried, last_id, attempts, .. } = cut;
+        let is_listening = carried.is_none();
+        let transfer = Transfer { request: carried, is_listening, last_id, attempts, ..Transfer::empty(number) };
         (request, transfer)
     }
 
@@ -276,8 +335,21 @@ impl Http {
         }
         let has_session = self.session_id.is_some() && self.session.era() == Some(Era::Legacy);
         for mut transfer in std::mem::take(&mut self.transfers) {
+            let is_legacy = self.session.era() == Some(Era::Legacy);
             match transfer.connection.take_end() {
-                None if transfer.until.is_some_and(|until| until <= now) => transfer.close(reactor, now),
+                end if transfer.is_listening => match end.is_some() || transfer.is_useless() {
+                    true => {
+                        self.on_listening_end(&mut transfer, now);
+                        transfer.close(reactor, now);
+                    }
+                    false => self.transfers.push(transfer),
+                },
+                None if transfer.until.is_some_and(|until| until <= now) => {
+                    self.on_begun(&transfer, now);
+                    transfer.close(reactor, now);
+                }
+                // Also a call that has met its time limit.
+                None if !self.is_wanted(transfer.request) => transfer.close(reactor, now),
                 // The revisions of the older era say so, "Session Management".
                 Some(_) if has_session && transfer.status == 404 => {
                     self.session.fail("has forgotten the session (HTTP 404)".into());
@@ -288,9 +360,9 @@ impl Http {
                     transfer.close(reactor, now);
                 }
                 Some(outcome) => {
-                    let is_legacy = self.session.era() == Some(Era::Legacy);
+                    self.on_begun(&transfer, now);
                     match transfer.cut(now).filter(|_| is_legacy) {
-                        Some(cut) if self.session.is_pending(cut.request) => self.cut.push(cut),
+                        Some(cut) if self.is_wanted(cut.request) => self.cut.push(cut),
                         _ => transfer.finish(outcome, self.login.is_some(), &mut self.session, now),
                     }
                     transfer.close(reactor, now);
@@ -303,21 +375,54 @@ impl Http {
     /// Sends a message again with another token, if the login has one, or resumes a stream with it. The server has refused
     /// the request, and done nothing.
     fn send_again(&mut self, transfer: &mut Transfer, now: Moment, wake: &Arc<dyn Fn() + Send + Sync>) -> bool {
-        let is_wanted = transfer.request.is_none_or(|request| self.session.is_pending(request));
+        let is_wanted = self.is_wanted(transfer.request);
         let may_repeat = match &transfer.message {
             Some(message) => !message.was_refused,
             None => transfer.attempts < MOST_ATTEMPTS,
         };
         let Some(login) = self.login.as_mut().filter(|_| is_wanted && may_repeat) else { return false };
-        if !login.renew(transfer.token, wake.clone()) {
+        // Calls may work without it.
+        let is_listen = transfer.request.is_some_and(|id| self.session.is_listen(id));
+        if is_listen && login.number() == transfer.token || !login.renew(transfer.token, wake.clone()) {
             return false;
         }
         if let Some(message) = transfer.message.take() {
             self.waiting.push_front(Message { was_refused: true, ..message });
-        } else if let (Some(request), Some(last_id)) = (transfer.request, transfer.last_id.take()) {
+        } else {
+            let (request, last_id) = (transfer.request, transfer.last_id.take());
             self.cut.push(Cut { request, last_id, at: now, attempts: transfer.attempts + 1 });
         }
         true
+    }
+
+    /// Whether the answer to this request, or what belongs to none, is still awaited.
+    fn is_wanted(&self, request: Option<u64>) -> bool {
+        request.is_none_or(|request| self.session.is_pending(request))
+    }
+
+    /// The server has accepted that a session of the older era has begun, or says nothing to it.
+    fn on_begun(&mut self, first: &Transfer, now: Moment) {
+        if first.is_first && self.session.era() == Some(Era::Legacy) {
+            self.listening = Some(Listening::default());
+            self.listen(now);
+        }
+    }
+
+    /// Opens the stream that listens, unless it is open or the server has none.
+    fn listen(&mut self, now: Moment) {
+        let Some(listening) = &self.listening else { return };
+        let is_open = self.transfers.iter().any(|transfer| transfer.is_listening);
+        let is_due = self.cut.iter().any(|cut| cut.request.is_none());
+        let token = self.login.as_ref().map_or(0, Login::number);
+        if !is_open && !is_due && listening.may_open(token) {
+            self.cut.push(Cut { request: None, last_id: listening.last_id(), at: now, attempts: 0 });
+        }
+    }
+
+    fn on_listening_end(&mut self, transfer: &mut Transfer, now: Moment) {
+        let end = transfer.listening_end(now);
+        let again = self.listening.as_mut().and_then(|listening| listening.on_end(end, now));
+        self.cut.extend(again.map(|(at, last_id, attempts)| Cut { request: None, last_id, at, attempts }));
     }
 
     /// Closes the response to a request, which cancels it in the newer era.
@@ -326,30 +431,34 @@ impl Http {
             transfer.close(reactor, now);
         }
         self.waiting.retain(|message| message.id != Some(request));
-        self.cut.retain(|cut| cut.request != request);
+        self.cut.retain(|cut| cut.request != Some(request));
     }
 
-    pub(super) fn end(self, reactor: &mut Reactor, now: Moment) {
+    /// Returns the login if its token is being renewed: nobody else would know the new one.
+    pub(super) fn end(self, reactor: &mut Reactor, now: Moment) -> Option<Login> {
         self.transfers.into_iter().for_each(|transfer| transfer.close(reactor, now));
+        self.login.filter(Login::is_pending)
     }
 
     pub(super) fn deadline(&self) -> Option<Moment> {
         let timers = self.transfers.iter().filter_map(|transfer| transfer.connection.timer());
         let limits = self.transfers.iter().filter_map(|transfer| transfer.until);
-        let resumed = self.cut.iter().map(|cut| cut.at).filter(|_| self.may_send());
+        // Without a slot, or before something else has ended, nothing is resumed.
+        let resumed = self.cut.iter().map(|cut| cut.at).filter(|at| self.may_send() && self.next(*at).is_some());
         timers.chain(limits).chain(resumed).chain(self.session.deadline()).min()
     }
 
     /// Whether bytes were received and not read.
     pub(super) fn has_work(&self) -> bool {
         let is_due = |transfer: &Transfer| transfer.connection.has_bytes() || transfer.connection.has_ended();
-        self.transfers.iter().any(is_due) || !self.waiting.is_empty() && self.may_send()
+        let has_message = || matches!(self.next_message(), Some(Next::Message(_)));
+        self.transfers.iter().any(is_due) || self.may_send() && has_message()
     }
 
-    /// Whether something that waits could be sent now.
+    /// Whether nothing that is under way has to end first.
     fn may_send(&self) -> bool {
         let is_pending = self.lookup.is_some() || self.login.as_ref().is_some_and(Login::is_pending);
-        self.transfers.len() < MOST_TRANSFERS && !self.is_beginning() && !is_pending
+        !self.is_beginning() && !is_pending
     }
 
     pub(super) fn owns(&self, number: u64) -> bool {
@@ -375,9 +484,13 @@ impl Transfer {
             request: None,
             message: None,
             last_id: None,
+            opened_at: None,
+            heard: 0,
+            is_broken: false,
             token: 0,
             until: None,
             is_first: false,
+            is_listening: false,
             status: 0,
             challenge: String::new(),
             body: Vec::new(),
@@ -388,10 +501,36 @@ impl Transfer {
 
     /// How the stream of a response that has ended is resumed, if it can be.
     fn cut(&mut self, now: Moment) -> Option<Cut> {
-        let stream = self.stream.as_ref()?;
-        let (request, last_id) = (self.request?, stream.last_id()?.to_owned());
-        let pause = stream.retry().unwrap_or(PAUSE).min(LONGEST_PAUSE);
-        (self.attempts < MOST_ATTEMPTS).then(|| Cut { request, last_id, at: now + pause, attempts: self.attempts + 1 })
+        let pause = self.stream.as_ref()?.retry().unwrap_or(PAUSE).min(LONGEST_PAUSE);
+        let (request, last_id) = (Some(self.request?), Some(self.last_event()?));
+        let attempts = self.attempts + 1;
+        (attempts <= MOST_ATTEMPTS).then_some(Cut { request, last_id, at: now + pause, attempts })
+    }
+
+    /// The id of the last event, also of the stream that this one resumes.
+    fn last_event(&self) -> Option<String> {
+        match &self.stream {
+            Some(stream) if stream.has_ids() => stream.last_id().map(str::to_owned),
+            _ => self.last_id.clone(),
+        }
+    }
+
+    /// Whether nothing can be heard there, although the response goes on.
+    fn is_useless(&self) -> bool {
+        self.is_broken || self.status != 0 && self.stream.is_none()
+    }
+
+    fn listening_end(&self, now: Moment) -> End {
+        End {
+            status: self.status,
+            is_stream: self.stream.is_some(),
+            resumed_after: self.last_id.clone(),
+            last_id: self.last_event(),
+            retry: self.stream.as_ref().and_then(Sse::retry),
+            lasted: self.opened_at.map(|at| now.since(at)).unwrap_or_default(),
+            attempts: self.attempts,
+            token: self.token,
+        }
     }
 
     /// The requests of libcurl have to be carried out at once.
@@ -418,9 +557,15 @@ impl Transfer {
         if self.stream.is_none() && is_success && head.content_type.starts_with("text/event-stream") {
             self.stream = Some(Sse::default());
         }
-        match &mut self.stream {
+        self.opened_at.get_or_insert(now);
+        let Self { stream, attempts, is_listening, .. } = self;
+        match stream {
+            Some(stream) if *is_listening => {
+                self.heard += bytes.len();
+                let fed = stream.feed(&bytes, |event| session.on_heard(event.data.as_bytes(), now));
+                self.is_broken |= fed.is_err() || self.heard > MOST_HEARD;
+            }
             Some(stream) => {
-                let attempts = &mut self.attempts;
                 let fed = stream.feed(&bytes, |event| {
                     // Events without data only tell their id.
                     *attempts = if event.data.is_empty() { *attempts } else { 0 };
@@ -428,6 +573,7 @@ impl Transfer {
                 });
                 fed.unwrap_or_else(|error| session.fail(error.message));
             }
+            None if *is_listening => {}
             None => self.body.extend_from_slice(&bytes),
         }
         if self.body.len() > MAX_BODY {
@@ -444,6 +590,10 @@ impl Transfer {
             session.on_text(&self.body, now);
         }
         let Some(id) = self.request.filter(|id| session.is_pending(*id)) else { return };
+        if session.is_listen(id) {
+            // Calls may work without it.
+            return session.on_refused(id, String::new());
+        }
         let body: String =
             String::from_utf8_lossy(&self.body).chars().filter(|c| !c.is_control()).take(SHOWN).collect();
         let status = self.status;

@@ -1,6 +1,7 @@
 //! The connection to a running server: the pipes of a process, or HTTP.
 
 use super::http::Http;
+use super::login::Login;
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::features::mcp::protocol::Session;
@@ -101,15 +102,12 @@ impl Link {
         }
     }
 
-    /// Ends it without waiting. A process is over later.
-    pub(super) fn end(self, core: &mut Core) -> Option<Ending> {
+    /// Ends it without waiting. A process and a login are over later.
+    pub(super) fn end(self, core: &mut Core) -> (Option<Ending>, Option<Login>) {
         let now = core.now();
         match self {
-            Self::Pipe(pipe) => Some(pipe.process.end(now, core.reactor())),
-            Self::Http(http) => {
-                http.end(core.reactor(), now);
-                None
-            }
+            Self::Pipe(pipe) => (Some(pipe.process.end(now, core.reactor())), None),
+            Self::Http(http) => (None, http.end(core.reactor(), now)),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The login at a server over HTTP. Its token is read, and renewed once the server has refused it, on a thread.
 
+use std::time::SystemTime;
+
 use crate::base::error::{ErrorKind, Result};
 use crate::base::job::{Job, JobThread, Wake};
 use crate::net::oauth::Logins;
@@ -11,22 +13,30 @@ pub(super) struct Login {
     token: Option<String>,
     /// Counts the tokens.
     number: u64,
+    /// When logins had changed as the token was read.
+    seen: Option<SystemTime>,
     /// Reads or renews the token.
     job: Option<Result<JobThread<Result<Option<String>>>>>,
 }
 
 impl Login {
     /// Begins to read the token for the server with this name and URL, if there is any login.
-    pub(super) fn at(logins: Logins, name: &str, url: &str, wake: Wake) -> Self {
-        let mut login = Self { logins, name: name.into(), url: url.into(), token: None, number: 0, job: None };
-        if login.logins.changed_at().is_some() {
-            login.ask(wake);
-        }
+    pub(super) fn at(logins: Logins, name: &str, url: &str, wake: &Wake) -> Self {
+        let (name, url) = (name.to_owned(), url.to_owned());
+        let mut login = Self { logins, name, url, token: None, number: 0, seen: None, job: None };
+        login.notice_changes(wake);
         login
     }
 
-    fn ask(&mut self, wake: Wake) {
-        let (logins, url, refused) = (self.logins.clone(), self.url.clone(), self.token.take());
+    /// Reads the token again if a person has logged in or out since.
+    pub(super) fn notice_changes(&mut self, wake: &Wake) {
+        if self.job.is_none() && self.logins.changed_at() != self.seen {
+            self.ask(None, wake.clone());
+        }
+    }
+
+    fn ask(&mut self, refused: Option<String>, wake: Wake) {
+        let (logins, url) = (self.logins.clone(), self.url.clone());
         let work = move |_: &Job| Ok(logins.token(&url, refused.as_deref()));
         self.job = Some(JobThread::spawn("login".into(), work, wake));
     }
@@ -54,10 +64,11 @@ impl Login {
             None => return Ok(()),
             Some(job) => job.map(JobThread::collect),
         };
+        self.seen = self.logins.changed_at();
         match outcome {
             Ok(Ok(Ok(token))) => {
+                self.number += u64::from(self.token != token);
                 self.token = token;
-                self.number += 1;
                 Ok(())
             }
             Ok(Ok(Err(error))) if error.kind == ErrorKind::Auth => {
@@ -73,10 +84,10 @@ impl Login {
         if self.job.is_some() || refused != self.number {
             return true;
         }
-        let may_renew = self.token.is_some();
-        if may_renew {
-            self.ask(wake);
+        let token = self.token.clone();
+        if token.is_some() {
+            self.ask(token.clone(), wake);
         }
-        may_renew
+        token.is_some()
     }
 }

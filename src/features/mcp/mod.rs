@@ -16,6 +16,7 @@ mod component;
 mod declared;
 mod http;
 mod link;
+mod listening;
 mod login;
 pub mod protocol;
 mod reading;
@@ -65,6 +66,8 @@ struct Mcp {
     /// The eras of servers that have answered, by command or URL.
     eras: BTreeMap<String, Era>,
     ending: Vec<Ending>,
+    /// Their tokens are being renewed.
+    ending_logins: Vec<Login>,
     /// Resources and prompts for messages of the person.
     readings: Readings,
     /// Open questions of servers to the person.
@@ -220,9 +223,10 @@ impl Mcp {
         };
         let era = self.eras.get(&server.declaration.transport.about()).copied();
         let session = Session::start(server.declaration.clone(), era, false, core.now());
-        let has_credentials = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        let has_credentials =
+            headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) || WebUrl::parse(&url).is_err();
         let logins = logins(core).filter(|_| !has_credentials);
-        let login = logins.map(|logins| Login::at(logins, &server.key.name, &url, core.waker()));
+        let login = logins.map(|logins| Login::at(logins, &server.key.name, &url, &core.waker()));
         server.state = State::Running(Link::Http(Box::new(Http::new(session, url, headers, guard, login))));
         self.write(core, number);
         // What has failed already is an event of this turn.
@@ -379,7 +383,9 @@ impl Mcp {
     fn stop(&mut self, core: &mut Core, number: u64) {
         let Some(server) = self.servers.get_mut(&number) else { return };
         if let State::Running(link) = std::mem::replace(&mut server.state, State::Stopped) {
-            self.ending.extend(link.end(core));
+            let (process, login) = link.end(core);
+            self.ending.extend(process);
+            self.ending_logins.extend(login);
         }
     }
 

@@ -36,6 +36,8 @@ const SLOW_START: Duration = Duration::from_secs(3);
 const SETTLE: Duration = Duration::from_millis(100);
 /// How often one request may ask the person.
 const MAX_ROUNDS: usize = 8;
+/// How often a server that announces nothing is asked to announce changes.
+const MAX_LISTENS: u32 = 5;
 /// Questions about one request at once.
 const MAX_ASKED: usize = 8;
 const ELICITATION: &str = "elicitation/create";
@@ -160,6 +162,8 @@ pub struct Session {
     /// Requests that wait for a person.
     waiting: BTreeMap<u64, Sent>,
     unsolicited: usize,
+    /// How often it was asked to announce changes without announcing any.
+    listens: u32,
     last_note: String,
 }
 
@@ -187,6 +191,7 @@ impl Session {
             catalogs_again_at: None,
             waiting: BTreeMap::new(),
             unsolicited: 0,
+            listens: 0,
             last_note: String::new(),
         };
         if era == Some(Era::Legacy) {
@@ -218,6 +223,11 @@ impl Session {
         self.pending.contains_key(&id)
     }
 
+    /// Whether this is our request to announce changes.
+    pub fn is_listen(&self, id: u64) -> bool {
+        matches!(self.pending.get(&id), Some(Pending::Listen))
+    }
+
     /// Whether requests can be made.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Ready
@@ -242,6 +252,11 @@ impl Session {
 
     /// Makes a request, or makes it again with the answers of a person.
     fn make(&mut self, sent: Sent, answers: Map<String, Value>, now: Moment) {
+        if self.listen() && self.listens > 1 {
+            // Nobody has said what changed meanwhile.
+            self.list_again_at.get_or_insert(now + SETTLE);
+            self.catalogs_again_at.get_or_insert(now + SETTLE);
+        }
         let limit = self.server.call_timeout;
         let most = now + limit * MOST_EXTENSIONS;
         let mut params = self.with_meta(sent.params.clone());
@@ -360,11 +375,16 @@ impl Session {
     /// A line or body from the server. What is not a message is ignored, up to a limit.
     pub fn on_text(&mut self, text: &[u8], now: Moment) {
         self.unsolicited += text.len();
-        for message in parse(text).unwrap_or_default() {
-            self.on_message(message, now);
-        }
+        self.on_heard(text, now);
         if self.unsolicited > MAX_UNSOLICITED && self.phase != Phase::Over {
             self.fail(format!("sent {} MiB without answering a request", MAX_UNSOLICITED >> 20));
+        }
+    }
+
+    /// A message that belongs to no request, and counts for no limit of them.
+    pub fn on_heard(&mut self, text: &[u8], now: Moment) {
+        for message in parse(text).unwrap_or_default() {
+            self.on_message(message, now);
         }
     }
 
@@ -442,6 +462,9 @@ impl Session {
     }
 
     fn on_notification(&mut self, method: &str, params: &Value, now: Moment) {
+        if method.ends_with("/list_changed") || method == "notifications/subscriptions/acknowledged" {
+            self.listens = 1;
+        }
         match method {
             "notifications/tools/list_changed" if self.phase != Phase::Over && self.era.is_some() => {
                 self.list_again_at.get_or_insert(now + SETTLE);
@@ -490,7 +513,8 @@ impl Session {
             (Pending::List, Err(fault)) => self.fail(format!("cannot list its tools: {}", fault.message)),
             (Pending::Catalog(catalog), Ok(result)) => self.on_catalog_page(catalog, &result),
             // Completions of what it does not list.
-            (Pending::Catalog(_) | Pending::Listen, _) => {}
+            (Pending::Catalog(_), Err(_)) | (Pending::Listen, Ok(_)) => {}
+            (Pending::Listen, Err(_)) => self.listens = MAX_LISTENS,
             (Pending::Own { sent, .. }, Ok(result)) if result["resultType"] == "input_required" => {
                 self.on_input_required(*sent, &result);
             }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Era, Pending, Phase, Session};
+use super::{Era, MAX_LISTENS, Pending, Phase, Session};
 use crate::features::mcp::protocol::message::{INITIALIZED, LEGACY, LEGACY_ACCEPTED, MODERN};
 
 impl Session {
@@ -45,21 +45,26 @@ impl Session {
         if !self.capabilities.is_null() && !self.has("tools") {
             return self.on_list(Vec::new());
         }
-        if era == Era::Modern && self.is_pipe {
-            self.listen();
-        }
+        self.listen();
         self.list_from_start();
     }
 
-    /// Asks the server to announce changes of its lists, if it can.
-    fn listen(&mut self) {
+    /// Asks a server of the newer era to announce changes of its lists, if it can and does not already. Whether it was asked.
+    pub(super) fn listen(&mut self) -> bool {
+        let is_listening = self.pending.values().any(|pending| matches!(pending, Pending::Listen));
+        if self.era != Some(Era::Modern) || is_listening || self.listens >= MAX_LISTENS {
+            return false;
+        }
         let kinds = ["tools", "resources", "prompts"];
         let announced = kinds.iter().filter(|kind| self.capabilities[**kind]["listChanged"] == true);
         let wanted: Map<String, Value> = announced.map(|kind| (format!("{kind}ListChanged"), true.into())).collect();
-        if !wanted.is_empty() {
+        let is_any = !wanted.is_empty();
+        if is_any {
             let params = self.with_meta(Map::from_iter([("notifications".to_owned(), wanted.into())]));
             self.send(Pending::Listen, "subscriptions/listen", params);
+            self.listens += 1;
         }
+        is_any
     }
 
     pub(super) fn initialize(&mut self) {
