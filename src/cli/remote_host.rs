@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, geteuid, kill_process, pidfd_open};
 
-use super::arguments::{self, Arguments};
+use super::arguments::{self, Arguments, McpCommand};
 use super::config::{ProcessEnvironment, mcp};
 use super::stdio::print_note;
 use super::{code, waiting};
@@ -153,10 +153,11 @@ fn without_host(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
 
 /// Whether the remote program needs a terminal, and this one has it to give.
 fn has_terminal(arguments: &Arguments) -> bool {
-    use arguments::Command::{Attach, Config};
+    use arguments::Command::{Attach, Config, Mcp};
     let needs = match &arguments.command {
         None => !arguments.print,
-        Some(Attach { .. } | Config(_)) => true,
+        // The address that the browser ends at is pasted.
+        Some(Attach { .. } | Config(_) | Mcp(McpCommand::Login(_))) => true,
         Some(_) => false,
     };
     needs && rustix::termios::isatty(std::io::stdin()) && rustix::termios::isatty(std::io::stdout())

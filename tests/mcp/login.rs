@@ -103,10 +103,14 @@ impl Scene {
     }
 
     fn logs_in(&self) {
+        self.logs_in_with(&tokens(1));
+    }
+
+    fn logs_in_with(&self, tokens: &Value) {
         let program = self.begin(&[]);
         let shown = self.is_shown(&program);
         assert!(browse(&shown, &format!("code=xyz&state={}", shown["state"])).contains("200 OK"));
-        self.grants(&tokens(1));
+        self.grants(tokens);
         let ended = program.ends();
         assert_eq!(ended.code, 0, "{ended:?}");
     }
@@ -317,6 +321,40 @@ fn a_chat_uses_a_new_login_with_its_next_message() {
 }
 
 #[test]
+fn a_running_session_uses_a_new_login_too() {
+    let scene = Scene::new();
+    scene.logs_in();
+    let mut chat = scene.home.start_with_input(&[
+        "-p",
+        "--allow",
+        "mcp(*)",
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+    ]);
+    let message = || {
+        let text = "%tool mcp__web__look {}";
+        json!({"type": "user", "message": {"role": "user", "content": text}}).to_string() + "\n"
+    };
+    chat.write(&message());
+    scene.has_session("t-1");
+    for number in [1, 2] {
+        let exchange = scene.next("POST", "/mcp");
+        assert_eq!(exchange.request().header("authorization"), Some(&*format!("Bearer t-{number}")));
+        let result = json!({"content": [{"type": "text", "text": "seen"}]});
+        let body = json!({"jsonrpc": "2.0", "id": exchange.request().json()["id"], "result": result});
+        exchange.answer(200, "application/json", body.to_string());
+        chat.next("finish");
+        if number == 1 {
+            scene.logs_in_with(&tokens(2));
+            chat.write(&message());
+        }
+    }
+    assert_eq!(chat.ends().code, 0);
+}
+
+#[test]
 fn a_request_that_needs_more_rights_says_which_login_gives_them() {
     let scene = Scene::new();
     scene.logs_in();
@@ -428,7 +466,6 @@ fn a_code_can_be_entered_on_another_machine() {
     let program = scene.begin(&["--device"]);
     scene.refuses();
     scene.has_metadata(&scene.metadata());
-    scene.answers(("POST", "/register"), 201, &json!({"client_id": "c-1"}));
     let ended = program.ends();
     assert!(ended.code == 2 && ended.err.contains("leave out --device"), "{ended:?}");
 }

@@ -7,12 +7,15 @@ use serde::Deserialize;
 
 use super::discovery::Access;
 use super::tokens::{Client, Granted, grant};
-use super::{Reach, json, post_form, refusal, secure};
+use super::{Reach, json, refusal, secure};
 use crate::base::error::{Error, ErrorKind, Result};
 
 pub(super) const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 /// Between two questions whether the person has agreed (RFC 8628, 3.2), and how much longer if that is too often (3.5).
 const USUAL_INTERVAL: u64 = 5;
+const LONGEST_INTERVAL: u64 = 60;
+/// How long a code counts at most, in seconds.
+const LONGEST: u64 = 3600;
 const SLOWER: Duration = Duration::from_secs(5);
 
 /// The answer of the server (RFC 8628, 3.2).
@@ -27,14 +30,17 @@ pub(super) struct Device {
     interval: Option<u64>,
 }
 
+/// Where such a login begins.
+pub(super) fn endpoint(access: &Access) -> Result<&str> {
+    let endpoint = access.server.device_authorization_endpoint.as_deref();
+    endpoint.ok_or_else(|| Error::usage("the server offers no login by a code: leave out --device"))
+}
+
 impl Device {
-    pub(super) fn begin(access: &Access, client: &Client) -> Result<Self> {
-        let endpoint = access.server.device_authorization_endpoint.as_ref();
-        let endpoint =
-            endpoint.ok_or_else(|| Error::usage("the server offers no login by a code: leave out --device"))?;
-        let mut parameters = vec![("client_id", &*client.id), ("resource", &access.resource)];
+    pub(super) fn begin(access: &Access, endpoint: &str, client: &Client) -> Result<Self> {
+        let mut parameters = vec![("resource", &*access.resource)];
         parameters.extend(access.scope.iter().map(|scope| ("scope", &**scope)));
-        let response = post_form(endpoint, &[], &parameters)?;
+        let response = client.post(endpoint, &parameters)?;
         let device: Option<Self> = json(&response).and_then(|body| serde_json::from_value(body).ok());
         let device = device.ok_or_else(|| Error::new(ErrorKind::Auth, format!("no code: {}", refusal(&response))))?;
         secure(device.url(), Reach::ALL)?;
@@ -48,23 +54,23 @@ impl Device {
 
     /// Asks until the person has agreed or declined.
     pub(super) fn wait(&self, access: &Access, client: &Client) -> Result<Granted> {
-        let until = Instant::now() + Duration::from_secs(self.expires_in);
-        let mut interval = Duration::from_secs(self.interval.unwrap_or(USUAL_INTERVAL));
+        let until = Instant::now() + Duration::from_secs(self.expires_in.min(LONGEST));
+        let mut interval = Duration::from_secs(self.interval.unwrap_or(USUAL_INTERVAL).clamp(1, LONGEST_INTERVAL));
         let parameters = [("grant_type", GRANT), ("device_code", &self.device_code), ("resource", &access.resource)];
         loop {
             thread::sleep(interval);
-            let error = match grant(&access.server.token_endpoint, client, &parameters) {
+            let refused = match grant(&access.server.token_endpoint, client, &parameters) {
                 Ok(granted) => return Ok(granted),
-                Err(error) => error,
+                Err(refused) => refused,
             };
-            match &error.message {
+            match refused.code.as_deref() {
                 _ if Instant::now() >= until => {
                     return Err(Error::new(ErrorKind::Timeout, "nobody has logged in: try again"));
                 }
-                message if message.contains("authorization_pending") => {}
-                message if message.contains("slow_down") => interval += SLOWER,
-                _ if error.kind.is_transient() => {}
-                _ => return Err(error),
+                Some("slow_down") => interval += SLOWER,
+                Some("authorization_pending") => {}
+                _ if refused.error.kind.is_transient() => {}
+                _ => return Err(refused.error),
             }
         }
     }

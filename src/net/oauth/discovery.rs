@@ -7,9 +7,9 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::redirect::Issuer;
-use super::{Reach, TIMEOUT, json, secure};
+use super::{Reach, TIMEOUT, json, secure, shown_host};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::domain::mcp::{shell_word, without_secrets};
+use crate::domain::mcp::shell_word;
 use crate::net::fetch::{Response, request};
 
 /// Revisions of MCP.
@@ -101,7 +101,7 @@ impl AuthorizationServer {
     }
 
     /// The same scope, and that the login may be renewed, where this has a name of its own (OpenID Connect Core 1.0, 11).
-    fn with_renewal(&self, scope: Option<String>) -> Option<String> {
+    pub(super) fn with_renewal(&self, scope: Option<String>) -> Option<String> {
         const OFFLINE: &str = "offline_access";
         let is_known = self.scopes_supported.iter().flatten().any(|known| known == OFFLINE);
         let is_there = |scope: &str| scope.split(' ').any(|word| word == OFFLINE);
@@ -116,7 +116,8 @@ fn unusable(why: String) -> Error {
 /// Finds who grants access to the server with this URL. `None` if it answers without a login and offers none.
 pub(super) fn find(url: &str, trusted: Option<&str>) -> Result<Option<Access>> {
     let reach = Reach { includes_this_machine: secure(url, Reach::ALL)?.target.is_loopback() };
-    let shown = without_secrets(url);
+    // A path may contain a key, too.
+    let shown = shown_host(&secure(url, Reach::ALL)?);
     // A server knows one of these, may not answer the other, and may want the login for one of them only.
     let discovered = say(url, ("server/discover", MODERN), PROBE).ok().filter(|response| response.status == 401);
     let response = discovered.map_or_else(|| say(url, ("initialize", LEGACY), TIMEOUT), Ok)?;
@@ -124,7 +125,7 @@ pub(super) fn find(url: &str, trusted: Option<&str>) -> Result<Option<Access>> {
     let challenge = Challenge::parse(&response.challenge).filter(|_| is_refused).unwrap_or_default();
     let Some(resource) = resource_at(url, challenge.metadata.as_deref(), reach)? else {
         return match response.status {
-            401 => of_older_revision(url, challenge.scope, reach).map(Some),
+            401 => of_older_revision(url, challenge.scope, trusted, reach).map(Some),
             200..=299 => Ok(None),
             status => Err(unusable(format!("{shown} answers with HTTP {status}: is that an MCP server?"))),
         };
@@ -142,11 +143,11 @@ pub(super) fn find(url: &str, trusted: Option<&str>) -> Result<Option<Access>> {
 }
 
 /// The revision 2025-03-26: the server itself grants access, at its root.
-fn of_older_revision(url: &str, scope: Option<String>, reach: Reach) -> Result<Access> {
+fn of_older_revision(url: &str, scope: Option<String>, trusted: Option<&str>, reach: Reach) -> Result<Access> {
     let parsed = secure(url, reach)?;
     let root = parsed.to_string();
     let issuer = root.strip_suffix(&*parsed.path).unwrap_or(&root).to_owned();
-    let server = server_of(&issuer, None, reach)?.unwrap_or_else(|| AuthorizationServer::usual(&issuer));
+    let server = server_of(&issuer, trusted, reach)?.unwrap_or_else(|| AuthorizationServer::usual(&issuer));
     // A query may contain a key.
     let resource = root.split('?').next().unwrap_or_default().to_owned();
     Ok(Access { resource, scope: server.with_renewal(scope), server })

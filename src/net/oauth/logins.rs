@@ -84,6 +84,17 @@ impl Logins {
         self.read().ok()?.remove(server)?.scope
     }
 
+    /// Whether a login could be added.
+    pub(super) fn require_usable(&self) -> Result<()> {
+        let lock = self.lock()?;
+        let all = self.read()?;
+        if !all.is_empty() {
+            self.write(&all)?;
+        }
+        drop(lock);
+        Ok(())
+    }
+
     /// Forgets the login at a server. Returns whether there was one.
     pub fn forget(&self, server: &str) -> Result<bool> {
         let had = self.read()?.contains_key(server);

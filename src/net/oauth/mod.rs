@@ -86,12 +86,14 @@ impl PendingLogin {
     /// The server or the other one does not answer as the standards say, or offers nothing that this program can do.
     pub fn begin(url: &str, options: &LoginOptions, logins: &Logins) -> Result<Option<Self>> {
         let Some(mut access) = discovery::find(url, options.issuer.as_deref())? else { return Ok(None) };
+        // Before the person has gone through it in vain.
+        logins.require_usable()?;
         if let Some(wanted) = &options.scope {
             // Servers name only what is missing.
             let earlier = logins.scope(url).unwrap_or_default();
             let more = wanted.split(' ').filter(|word| !earlier.split(' ').any(|known| known == *word));
-            access.scope =
-                Some(earlier.split(' ').chain(more).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "));
+            let words: Vec<&str> = earlier.split(' ').chain(more).filter(|word| !word.is_empty()).collect();
+            access.scope = access.server.with_renewal(Some(words.join(" ")));
         }
         let (client, way, url) = match options.has_browser {
             true => in_browser(&access, options)?,
@@ -157,8 +159,9 @@ fn in_browser(access: &Access, options: &LoginOptions) -> Result<Begun> {
 }
 
 fn on_device(access: &Access, options: &LoginOptions) -> Result<Begun> {
+    let endpoint = device::endpoint(access)?;
     let client = Client::of(access, options, None)?;
-    let device = Device::begin(access, &client)?;
+    let device = Device::begin(access, endpoint, &client)?;
     let url = device.url().to_owned();
     Ok((client, Way::Device(device), url))
 }
@@ -214,16 +217,17 @@ fn json(response: &Response) -> Option<Value> {
 }
 
 /// Why a request was refused, in the words of the standard (RFC 6749, 5.2).
-fn error_in(response: &Response) -> Option<String> {
+fn code_in(response: &Response) -> Option<String> {
     let body: Value = serde_json::from_slice(&response.body).ok()?;
-    let error = body["error"].as_str()?;
-    let more = body["error_description"].as_str().map(|more| format!(": {more}")).unwrap_or_default();
-    Some(format!("{error}{more}"))
+    Some(body["error"].as_str()?.to_owned())
 }
 
 fn refusal(response: &Response) -> String {
     let status = response.status;
-    error_in(response).map_or_else(|| format!("HTTP {status}"), |error| format!("{error} (HTTP {status})"))
+    let Some(code) = code_in(response) else { return format!("HTTP {status}") };
+    let body: Value = serde_json::from_slice(&response.body).unwrap_or_default();
+    let more = body["error_description"].as_str().map(|more| format!(": {more}")).unwrap_or_default();
+    format!("{code}{more} (HTTP {status})")
 }
 
 fn post_form(url: &str, headers: &[(&str, String)], parameters: &[(&str, &str)]) -> Result<Response> {

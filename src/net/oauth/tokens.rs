@@ -8,11 +8,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::discovery::{Access, AuthorizationServer};
-use super::{LoginOptions, Reach, TIMEOUT, device, error_in, json, post_form, refusal, secure, shown_host};
+use super::{LoginOptions, Reach, TIMEOUT, code_in, device, json, post_form, refusal, secure, shown_host};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::percent;
 use crate::net::fetch::{Response, request};
 
+/// Only another login helps (RFC 6749, 5.2; RFC 8707, 2; RFC 8628, 3.5).
+const FINAL: [&str; 9] = [
+    "invalid_grant",
+    "invalid_client",
+    "unauthorized_client",
+    "unsupported_grant_type",
+    "invalid_request",
+    "invalid_scope",
+    "invalid_target",
+    "access_denied",
+    "expired_token",
+];
 /// A token is renewed this long before its end.
 const EARLY: Duration = Duration::from_secs(30);
 
@@ -58,6 +70,22 @@ pub(super) struct Granted {
 }
 
 impl Client {
+    /// Posts a form, in which or with which the client shows who it is.
+    pub(super) fn post(&self, endpoint: &str, parameters: &[(&str, &str)]) -> Result<Response> {
+        let mut parameters = parameters.to_vec();
+        let mut headers = Vec::new();
+        let secret = self.secret.as_deref().unwrap_or_default();
+        match self.method {
+            Method::ClientSecretBasic => {
+                let pair = format!("{}:{}", percent::encode(&self.id), percent::encode(secret));
+                headers.push(("Authorization", format!("Basic {}", BASE64_STANDARD.encode(pair))));
+            }
+            Method::ClientSecretPost => parameters.extend([("client_id", &*self.id), ("client_secret", secret)]),
+            Method::None => parameters.push(("client_id", &self.id)),
+        }
+        post_form(endpoint, &headers, &parameters)
+    }
+
     /// The one that the person has registered, or a new one for one login.
     pub(super) fn of(access: &Access, options: &LoginOptions, redirect_uri: Option<&str>) -> Result<Self> {
         let Some(id) = &options.client_id else { return Self::register(access, redirect_uri) };
@@ -69,10 +97,15 @@ impl Client {
     fn register(access: &Access, redirect_uri: Option<&str>) -> Result<Self> {
         let Some(endpoint) = &access.server.registration_endpoint else {
             let host = shown_host(&secure(&access.server.token_endpoint, Reach::ALL)?);
-            let redirect = redirect_uri.map(|uri| format!(" with the redirect {uri}")).unwrap_or_default();
+            let (redirect, port) = match redirect_uri {
+                Some(uri) => {
+                    let port = " (and --port, if the redirect has to be the same each time)";
+                    (format!(" with the redirect {uri}"), port)
+                }
+                None => (String::new(), ""),
+            };
             return Err(Error::usage(format!(
-                "{host} takes registered clients only: register one there{redirect}, and add --client-id ID (and --port, if \
-                 the redirect has to be the same each time)"
+                "{host} takes registered clients only: register one there{redirect}, and add --client-id ID{port}"
             )));
         };
         let method = Method::to_register(&access.server);
@@ -197,34 +230,45 @@ pub(super) fn exchange(access: &Access, client: &Client, (code, uri, verifier): 
         ("code_verifier", verifier),
         ("resource", &access.resource),
     ];
-    grant(&access.server.token_endpoint, client, &parameters)
+    Ok(grant(&access.server.token_endpoint, client, &parameters)?)
 }
 
-pub(super) fn grant(endpoint: &str, client: &Client, parameters: &[(&str, &str)]) -> Result<Granted> {
-    let mut parameters = parameters.to_vec();
-    let mut headers = Vec::new();
-    let secret = client.secret.as_deref().unwrap_or_default();
-    match client.method {
-        Method::ClientSecretBasic => {
-            let pair = format!("{}:{}", percent::encode(&client.id), percent::encode(secret));
-            headers.push(("Authorization", format!("Basic {}", BASE64_STANDARD.encode(pair))));
-        }
-        Method::ClientSecretPost => parameters.extend([("client_id", &*client.id), ("client_secret", secret)]),
-        Method::None => parameters.push(("client_id", &client.id)),
+/// Why no token was granted.
+pub(super) struct Refused {
+    /// In the words of the standard (RFC 6749, 5.2; RFC 8628, 3.5), if the server knows them.
+    pub(super) code: Option<String>,
+    pub(super) error: Error,
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self { code: None, error }
     }
-    let response = post_form(endpoint, &headers, &parameters)?;
-    granted(&response)
 }
 
-fn granted(response: &Response) -> Result<Granted> {
-    let found = json(response).and_then(|body| serde_json::from_value::<Granted>(body).ok());
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        refused.error
+    }
+}
+
+pub(super) fn grant(
+    endpoint: &str,
+    client: &Client,
+    parameters: &[(&str, &str)],
+) -> std::result::Result<Granted, Refused> {
+    let response = client.post(endpoint, parameters)?;
+    let granted = json(&response).and_then(|body| serde_json::from_value::<Granted>(body).ok());
     let is_usable = |token: &str| !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-    let found =
-        found.filter(|granted| granted.token_type.eq_ignore_ascii_case("bearer") && is_usable(&granted.access_token));
-    // Anything else may be over soon.
-    let is_refused = matches!(response.status, 200 | 400 | 401) && error_in(response).is_some();
-    let kind = if is_refused { ErrorKind::Auth } else { ErrorKind::Overloaded };
-    found.ok_or_else(|| Error::new(kind, format!("no token was granted: {}", refusal(response))))
+    let granted =
+        granted.filter(|granted| granted.token_type.eq_ignore_ascii_case("bearer") && is_usable(&granted.access_token));
+    granted.ok_or_else(|| {
+        let code = code_in(&response);
+        // Anything else may be over soon.
+        let is_final = code.as_deref().is_some_and(|code| FINAL.contains(&code));
+        let kind = if is_final { ErrorKind::Auth } else { ErrorKind::Overloaded };
+        Refused { code, error: Error::new(kind, format!("no token was granted: {}", refusal(&response))) }
+    })
 }
 
 #[cfg(test)]
