@@ -229,10 +229,11 @@ mod logins {
 
     /// The URL of a server, and where its login is kept.
     fn place(config: &Config, name: &str) -> Result<(String, Logins)> {
-        let Transport::Http { url, headers } = &server_named(config, name)?.transport else {
+        let transport = &server_named(config, name)?.transport;
+        let Transport::Http { url, .. } = transport else {
             return Err(Error::usage(format!("{name} is a program: only servers with a url have a login")));
         };
-        if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+        if transport.has_credentials() {
             return Err(Error::usage(format!("{name} has credentials in its declaration: remove them to log in")));
         }
         let directory = config.shared_directory.as_deref();

@@ -136,6 +136,14 @@ impl fmt::Debug for Transport {
 }
 
 impl Transport {
+    /// Whether the declaration says how requests are authorised, so that no login is needed.
+    pub fn has_credentials(&self) -> bool {
+        let Self::Http { url, headers } = self else { return false };
+        let authority = url.split_once("://").map_or("", |(_, rest)| rest).split(['/', '?', '#']).next();
+        authority.is_some_and(|authority| authority.contains('@'))
+            || headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+    }
+
     /// The command or the URL in one line, without secrets.
     pub fn about(&self) -> String {
         match self {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use super::listening::{End, Listening};
+use super::listening::{End, LONGEST_PAUSE, Listening, MOST_ATTEMPTS, PAUSE};
 use super::login::Login;
 use crate::base::clock::Moment;
 use crate::base::error::Result;
@@ -38,11 +38,6 @@ const BYTES_PER_TURN: usize = 256 << 10;
 const MAX_BODY: usize = 16 << 20;
 /// More than this ends the stream that listens, which is opened again, in bytes.
 const MOST_HEARD: usize = 32 << 20;
-/// The pause before a stream is resumed, and the limit for one that the server asks for.
-const PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How often a stream is resumed without an event.
-const MOST_ATTEMPTS: u32 = 5;
 /// The characters of the body of an error that are shown.
 const SHOWN: usize = 160;
 
@@ -104,10 +99,6 @@ struct Transfer {
     token: u64,
     /// It is closed at this moment, unless it carries a request: the session limits those.
     until: Option<Moment>,
-    /// Nothing else is sent before the server has accepted it.
-    is_first: bool,
-    /// What it brings belongs to no request.
-    is_listening: bool,
     /// Of the response; 0 before it is there.
     status: u16,
     /// What it asks for if the request was refused.
@@ -191,7 +182,7 @@ impl Http {
                     transfer.register(reactor)?;
                     self.transfers.push(transfer);
                 }
-                Err(_) if transfer.is_listening => self.on_listening_end(&mut transfer, now),
+                Err(_) if transfer.is_listening() => self.on_listening_end(&mut transfer, now),
                 Err(error) => self.session.fail(error.message),
             }
         }
@@ -210,7 +201,7 @@ impl Http {
     }
 
     fn has_slot(&self, is_request: bool) -> bool {
-        let is_such = |transfer: &&Transfer| transfer.request.is_some() == is_request && !transfer.is_listening;
+        let is_such = |transfer: &&Transfer| transfer.request.is_some() == is_request && !transfer.is_listening();
         self.transfers.iter().filter(is_such).count() < MOST_TRANSFERS
     }
 
@@ -232,8 +223,7 @@ impl Http {
         self.session_id.iter().for_each(|id| add("Mcp-Session-Id", id.clone()));
         let request = HttpRequest { url: self.url.clone(), headers, body: [].into() };
         let Cut { request: carried, last_id, attempts, .. } = cut;
-        let is_listening = carried.is_none();
-        let transfer = Transfer { request: carried, is_listening, last_id, attempts, ..Transfer::empty(number) };
+        let transfer = Transfer { request: carried, last_id, attempts, ..Transfer::empty(number) };
         (request, transfer)
     }
 
@@ -262,7 +252,7 @@ impl Http {
 
     /// Whether the server still has to accept that the session has begun.
     fn is_beginning(&self) -> bool {
-        self.transfers.iter().any(|transfer| transfer.is_first)
+        self.transfers.iter().any(|transfer| transfer.is_first())
     }
 
     fn headers_with_token(&self) -> Vec<(String, String)> {
@@ -277,7 +267,7 @@ impl Http {
         if login.is_pending() {
             return true;
         }
-        if let Err(why) = login.take_token() {
+        if let Err(why) = login.take_token(self.session.server_name()) {
             self.session.fail(why);
             (self.waiting, self.cut) = (VecDeque::new(), Vec::new());
             return true;
@@ -337,7 +327,7 @@ impl Http {
         for mut transfer in std::mem::take(&mut self.transfers) {
             let is_legacy = self.session.era() == Some(Era::Legacy);
             match transfer.connection.take_end() {
-                end if transfer.is_listening => match end.is_some() || transfer.is_useless() {
+                end if transfer.is_listening() => match end.is_some() || transfer.is_useless() {
                     true => {
                         self.on_listening_end(&mut transfer, now);
                         transfer.close(reactor, now);
@@ -402,7 +392,7 @@ impl Http {
 
     /// The server has accepted that a session of the older era has begun, or says nothing to it.
     fn on_begun(&mut self, first: &Transfer, now: Moment) {
-        if first.is_first && self.session.era() == Some(Era::Legacy) {
+        if first.is_first() && self.session.era() == Some(Era::Legacy) {
             self.listening = Some(Listening::default());
             self.listen(now);
         }
@@ -411,7 +401,7 @@ impl Http {
     /// Opens the stream that listens, unless it is open or the server has none.
     fn listen(&mut self, now: Moment) {
         let Some(listening) = &self.listening else { return };
-        let is_open = self.transfers.iter().any(|transfer| transfer.is_listening);
+        let is_open = self.transfers.iter().any(|transfer| transfer.is_listening());
         let is_due = self.cut.iter().any(|cut| cut.request.is_none());
         let token = self.login.as_ref().map_or(0, Login::number);
         if !is_open && !is_due && listening.may_open(token) {
@@ -471,7 +461,6 @@ impl Transfer {
         Self {
             request: message.id,
             until: message.id.is_none().then(|| now + ACCEPTANCE),
-            is_first: message.method == INITIALIZED,
             message: Some(message),
             ..Self::empty(number)
         }
@@ -489,8 +478,6 @@ impl Transfer {
             is_broken: false,
             token: 0,
             until: None,
-            is_first: false,
-            is_listening: false,
             status: 0,
             challenge: String::new(),
             body: Vec::new(),
@@ -513,6 +500,16 @@ impl Transfer {
             Some(stream) if stream.has_ids() => stream.last_id().map(str::to_owned),
             _ => self.last_id.clone(),
         }
+    }
+
+    /// Nothing else is sent before the server has accepted that the session has begun.
+    fn is_first(&self) -> bool {
+        self.message.as_ref().is_some_and(|message| message.method == INITIALIZED)
+    }
+
+    /// What it brings belongs to no request.
+    fn is_listening(&self) -> bool {
+        self.request.is_none() && self.message.is_none()
     }
 
     /// Whether nothing can be heard there, although the response goes on.
@@ -558,9 +555,10 @@ impl Transfer {
             self.stream = Some(Sse::default());
         }
         self.opened_at.get_or_insert(now);
-        let Self { stream, attempts, is_listening, .. } = self;
+        let is_listening = self.is_listening();
+        let Self { stream, attempts, .. } = self;
         match stream {
-            Some(stream) if *is_listening => {
+            Some(stream) if is_listening => {
                 self.heard += bytes.len();
                 let fed = stream.feed(&bytes, |event| session.on_heard(event.data.as_bytes(), now));
                 self.is_broken |= fed.is_err() || self.heard > MOST_HEARD;
@@ -573,7 +571,7 @@ impl Transfer {
                 });
                 fed.unwrap_or_else(|error| session.fail(error.message));
             }
-            None if *is_listening => {}
+            None if is_listening => {}
             None => self.body.extend_from_slice(&bytes),
         }
         if self.body.len() > MAX_BODY {

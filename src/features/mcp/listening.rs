@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 
-/// The pause before it is opened again, doubled each time, and its limit.
-const PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How often it is opened again after it has ended soon. Then the next request opens it.
-const MOST_ATTEMPTS: u32 = 5;
+/// The pause before a stream is resumed, and the longest one. For this stream it is doubled each time.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How often a stream is resumed that brings nothing; this one, if it ended soon. Then the next request opens it.
+pub(super) const MOST_ATTEMPTS: u32 = 5;
 /// A stream that lasted so long has not ended soon.
 const STEADY: Duration = Duration::from_secs(10);
 

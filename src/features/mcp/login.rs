@@ -8,7 +8,6 @@ use crate::net::oauth::Logins;
 
 pub(super) struct Login {
     logins: Logins,
-    name: String,
     url: String,
     token: Option<String>,
     /// Counts the tokens.
@@ -20,10 +19,10 @@ pub(super) struct Login {
 }
 
 impl Login {
-    /// Begins to read the token for the server with this name and URL, if there is any login.
-    pub(super) fn at(logins: Logins, name: &str, url: &str, wake: &Wake) -> Self {
-        let (name, url) = (name.to_owned(), url.to_owned());
-        let mut login = Self { logins, name, url, token: None, number: 0, seen: None, job: None };
+    /// Begins to read the token for the server with this URL, if there is any login.
+    pub(super) fn at(logins: Logins, url: &str, wake: &Wake) -> Self {
+        let url = url.to_owned();
+        let mut login = Self { logins, url, token: None, number: 0, seen: None, job: None };
         login.notice_changes(wake);
         login
     }
@@ -55,11 +54,11 @@ impl Login {
         matches!(&self.job, Some(Ok(job)) if !job.is_complete())
     }
 
-    /// Takes the token once it is there.
+    /// Takes the token for the server of this name once it is there.
     ///
     /// # Errors
     /// It cannot be had, in words for a line about the server.
-    pub(super) fn take_token(&mut self) -> std::result::Result<(), String> {
+    pub(super) fn take_token(&mut self, server: &str) -> std::result::Result<(), String> {
         let outcome = match self.job.take() {
             None => return Ok(()),
             Some(job) => job.map(JobThread::collect),
@@ -72,7 +71,7 @@ impl Login {
                 Ok(())
             }
             Ok(Ok(Err(error))) if error.kind == ErrorKind::Auth => {
-                Err(format!("its login has ended ({error}): polylogue mcp login {}", self.name))
+                Err(format!("its login has ended ({error}): polylogue mcp login {server}"))
             }
             Ok(Ok(Err(error))) | Err(error) => Err(format!("its login cannot be used: {error}")),
             Ok(Err(panic)) => Err(format!("its login cannot be used: {panic}")),

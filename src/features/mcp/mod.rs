@@ -223,10 +223,8 @@ impl Mcp {
         };
         let era = self.eras.get(&server.declaration.transport.about()).copied();
         let session = Session::start(server.declaration.clone(), era, false, core.now());
-        let has_credentials =
-            headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) || WebUrl::parse(&url).is_err();
-        let logins = logins(core).filter(|_| !has_credentials);
-        let login = logins.map(|logins| Login::at(logins, &server.key.name, &url, &core.waker()));
+        let logins = logins(core).filter(|_| !server.declaration.transport.has_credentials());
+        let login = logins.map(|logins| Login::at(logins, &url, &core.waker()));
         server.state = State::Running(Link::Http(Box::new(Http::new(session, url, headers, guard, login))));
         self.write(core, number);
         // What has failed already is an event of this turn.

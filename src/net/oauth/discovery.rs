@@ -115,9 +115,10 @@ fn unusable(why: String) -> Error {
 
 /// Finds who grants access to the server with this URL. `None` if it answers without a login and offers none.
 pub(super) fn find(url: &str, trusted: Option<&str>) -> Result<Option<Access>> {
-    let reach = Reach { includes_this_machine: secure(url, Reach::ALL)?.target.is_loopback() };
+    let parsed = secure(url, Reach::ALL)?;
+    let reach = Reach { includes_this_machine: parsed.target.is_loopback() };
     // A path may contain a key, too.
-    let shown = shown_host(&secure(url, Reach::ALL)?);
+    let shown = shown_host(&parsed);
     // A server knows one of these, may not answer the other, and may want the login for one of them only.
     let discovered = say(url, ("server/discover", MODERN), PROBE).ok().filter(|response| response.status == 401);
     let response = discovered.map_or_else(|| say(url, ("initialize", LEGACY), TIMEOUT), Ok)?;

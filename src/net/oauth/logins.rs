@@ -86,13 +86,8 @@ impl Logins {
 
     /// Whether a login could be added.
     pub(super) fn require_usable(&self) -> Result<()> {
-        let lock = self.lock()?;
-        let all = self.read()?;
-        if !all.is_empty() {
-            self.write(&all)?;
-        }
-        drop(lock);
-        Ok(())
+        let _lock = self.lock()?;
+        self.read().map(drop)
     }
 
     /// Forgets the login at a server. Returns whether there was one.

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -217,17 +218,23 @@ fn json(response: &Response) -> Option<Value> {
 }
 
 /// Why a request was refused, in the words of the standard (RFC 6749, 5.2).
-fn code_in(response: &Response) -> Option<String> {
-    let body: Value = serde_json::from_slice(&response.body).ok()?;
-    Some(body["error"].as_str()?.to_owned())
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
+    error_description: Option<String>,
+}
+
+impl Refusal {
+    fn read(response: &Response) -> Option<Self> {
+        serde_json::from_slice(&response.body).ok()
+    }
 }
 
 fn refusal(response: &Response) -> String {
     let status = response.status;
-    let Some(code) = code_in(response) else { return format!("HTTP {status}") };
-    let body: Value = serde_json::from_slice(&response.body).unwrap_or_default();
-    let more = body["error_description"].as_str().map(|more| format!(": {more}")).unwrap_or_default();
-    format!("{code}{more} (HTTP {status})")
+    let Some(Refusal { error, error_description }) = Refusal::read(response) else { return format!("HTTP {status}") };
+    let more = error_description.map(|more| format!(": {more}")).unwrap_or_default();
+    format!("{error}{more} (HTTP {status})")
 }
 
 fn post_form(url: &str, headers: &[(&str, String)], parameters: &[(&str, &str)]) -> Result<Response> {

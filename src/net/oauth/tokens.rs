@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::discovery::{Access, AuthorizationServer};
-use super::{LoginOptions, Reach, TIMEOUT, code_in, device, json, post_form, refusal, secure, shown_host};
+use super::{LoginOptions, Reach, Refusal, TIMEOUT, device, json, post_form, refusal, secure, shown_host};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::percent;
 use crate::net::fetch::{Response, request};
@@ -263,7 +263,7 @@ pub(super) fn grant(
     let granted =
         granted.filter(|granted| granted.token_type.eq_ignore_ascii_case("bearer") && is_usable(&granted.access_token));
     granted.ok_or_else(|| {
-        let code = code_in(&response);
+        let code = Refusal::read(&response).map(|refusal| refusal.error);
         // Anything else may be over soon.
         let is_final = code.as_deref().is_some_and(|code| FINAL.contains(&code));
         let kind = if is_final { ErrorKind::Auth } else { ErrorKind::Overloaded };
