@@ -16,6 +16,12 @@ pub const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a call may take without a sign of progress.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The revision of the newer era of the protocol, and the one of the older era that is asked for.
+#[cfg(feature = "mcp")]
+pub const MODERN: &str = "2026-07-28";
+#[cfg(feature = "mcp")]
+pub const LEGACY: &str = "2025-11-25";
+
 /// A server as the configuration declares it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpServer {

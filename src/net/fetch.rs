@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use curl::easy::{Easy2, Handler, WriteError};
 
+use super::inbox::read_header;
 use super::messages::curl_error;
 use super::setup::{USER_AGENT, header_list};
 use super::trust::Trust;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::job::{Job, JobThread};
+use crate::domain::http::HttpHead;
 
 /// The largest document; the longest known list of models has a megabyte.
 const MAX_BYTES: usize = 8 << 20;
@@ -67,7 +69,7 @@ pub(super) fn request(
     if body.is_cut {
         return Err(Error::new(ErrorKind::Protocol, "the server's answer is too large"));
     }
-    Ok(Response { status, body: body.bytes, challenge: body.challenge })
+    Ok(Response { status, body: body.bytes, challenge: body.head.challenge })
 }
 
 fn get(
@@ -98,19 +100,12 @@ fn get(
 struct Body {
     bytes: Vec<u8>,
     is_cut: bool,
-    challenge: String,
+    head: HttpHead,
 }
 
 impl Handler for Body {
     fn header(&mut self, line: &[u8]) -> bool {
-        const NAME: &str = "www-authenticate:";
-        let line = String::from_utf8_lossy(line);
-        if let Some(value) = line.get(NAME.len()..).filter(|_| line[..NAME.len()].eq_ignore_ascii_case(NAME)) {
-            // Several headers mean the same as one with all their values (RFC 9110, 5.3).
-            let separator = if self.challenge.is_empty() { "" } else { ", " };
-            self.challenge.push_str(separator);
-            self.challenge.push_str(value.trim());
-        }
+        read_header(&mut self.head, &String::from_utf8_lossy(line));
         true
     }
 

@@ -49,39 +49,6 @@ impl Inbox {
     pub fn can_resume(&self) -> bool {
         self.is_paused && self.received.len() < FULL / 2
     }
-
-    fn read_header(&mut self, line: &str) {
-        if line.starts_with("HTTP/") {
-            // A head follows that of 100 Continue and that of a proxy; the last one counts.
-            let status = line.split_ascii_whitespace().nth(1).and_then(|code| code.parse().ok());
-            self.head = HttpHead { status: status.unwrap_or(0), ..HttpHead::default() };
-            return;
-        }
-        let Some((name, value)) = line.split_once(':') else { return };
-        let value = value.trim();
-        match name.trim().to_ascii_lowercase().as_str() {
-            "content-type" => self.head.content_type = value.to_ascii_lowercase(),
-            "mcp-session-id" => self.head.mcp_session = Some(value.to_owned()),
-            // Several mean the same as one with all their values (RFC 9110, 5.3).
-            "www-authenticate" if !self.head.challenge.is_empty() => {
-                self.head.challenge.push_str(&format!(", {value}"))
-            }
-            "www-authenticate" => value.clone_into(&mut self.head.challenge),
-            "retry-after" => self.head.retry_after = self.head.retry_after.or(wait_of(value)),
-            // More exact than the other header, which counts where this one is invalid.
-            "x-ratelimit-remaining-requests" | "x-ratelimit-remaining" | "ratelimit-remaining" => {
-                self.head.requests_left = value.parse().ok();
-            }
-            "x-ratelimit-limit-requests" | "x-ratelimit-limit" | "ratelimit-limit" => {
-                self.head.requests_limit = value.parse().ok();
-            }
-            "x-ratelimit-reset-requests" | "x-ratelimit-reset" | "ratelimit-reset" => {
-                self.head.reset_in = reset_of(value).or(self.head.reset_in);
-            }
-            "retry-after-ms" => self.head.retry_after = whole_seconds(value, 1000.0).or(self.head.retry_after),
-            _ => {}
-        }
-    }
 }
 
 /// Seconds of a `Retry-After`: a number or an HTTP date (RFC 9110, section 10.2.3). A past date means 0.
@@ -111,6 +78,38 @@ fn whole_seconds(value: &str, unit: f64) -> Option<u32> {
     Some((number / unit).ceil() as u32)
 }
 
+/// Reads a line of the head of a response.
+pub(super) fn read_header(head: &mut HttpHead, line: &str) {
+    if line.starts_with("HTTP/") {
+        // A head follows that of 100 Continue and that of a proxy; the last one counts.
+        let status = line.split_ascii_whitespace().nth(1).and_then(|code| code.parse().ok());
+        *head = HttpHead { status: status.unwrap_or(0), ..HttpHead::default() };
+        return;
+    }
+    let Some((name, value)) = line.split_once(':') else { return };
+    let value = value.trim();
+    match name.trim().to_ascii_lowercase().as_str() {
+        "content-type" => head.content_type = value.to_ascii_lowercase(),
+        "mcp-session-id" => head.mcp_session = Some(value.to_owned()),
+        // Several mean the same as one with all their values (RFC 9110, 5.3).
+        "www-authenticate" if !head.challenge.is_empty() => head.challenge.push_str(&format!(", {value}")),
+        "www-authenticate" => value.clone_into(&mut head.challenge),
+        "retry-after" => head.retry_after = head.retry_after.or(wait_of(value)),
+        // More exact than the other header, which counts where this one is invalid.
+        "x-ratelimit-remaining-requests" | "x-ratelimit-remaining" | "ratelimit-remaining" => {
+            head.requests_left = value.parse().ok();
+        }
+        "x-ratelimit-limit-requests" | "x-ratelimit-limit" | "ratelimit-limit" => {
+            head.requests_limit = value.parse().ok();
+        }
+        "x-ratelimit-reset-requests" | "x-ratelimit-reset" | "ratelimit-reset" => {
+            head.reset_in = reset_of(value).or(head.reset_in);
+        }
+        "retry-after-ms" => head.retry_after = whole_seconds(value, 1000.0).or(head.retry_after),
+        _ => {}
+    }
+}
+
 impl Handler for Inbox {
     fn write(&mut self, data: &[u8]) -> Result<usize, WriteError> {
         if self.received.len() >= FULL {
@@ -125,7 +124,7 @@ impl Handler for Inbox {
 
     fn header(&mut self, data: &[u8]) -> bool {
         self.transferred += data.len() as u64;
-        self.read_header(&String::from_utf8_lossy(data));
+        read_header(&mut self.head, &String::from_utf8_lossy(data));
         true
     }
 

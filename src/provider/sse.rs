@@ -39,13 +39,10 @@ pub struct Sse {
     after_cr: bool,
     /// Whether the first line is complete: a byte order mark counts only before.
     past_start: bool,
-    /// The last `id` field, if it can be sent back in a header. It counts once its event is complete.
-    id: Option<String>,
-    last_id: Option<String>,
-    /// An event had such a field, also one without a value.
-    has_ids: bool,
-    /// The present event has one.
-    has_id: bool,
+    /// The `id` field of the present event and of the last one that had any. Within it: the id, if it can be sent back in a
+    /// header; one without a value takes back those before.
+    id: Option<Option<String>>,
+    last_id: Option<Option<String>>,
     /// The last `retry` field.
     retry: Option<Duration>,
 }
@@ -77,19 +74,19 @@ impl Sse {
         if !self.line.is_empty() {
             self.take_line(&[], &mut on_event)?;
         }
-        self.has_id = false;
+        self.id = None;
         self.dispatch(&mut on_event);
         Ok(())
     }
 
     /// The id of the last event that had one, by which a stream can be resumed.
     pub fn last_id(&self) -> Option<&str> {
-        self.last_id.as_deref()
+        self.last_id.as_ref()?.as_deref()
     }
 
     /// Whether any event had an id, perhaps one that takes back those before.
     pub fn has_ids(&self) -> bool {
-        self.has_ids
+        self.last_id.is_some()
     }
 
     /// How long the server wants a client to wait before it resumes the stream.
@@ -151,8 +148,7 @@ impl Sse {
             }
             b"id" => {
                 let is_fine = (1..=MAX_ID).contains(&value.len()) && value.iter().all(u8::is_ascii_graphic);
-                self.id = is_fine.then(|| String::from_utf8_lossy(value).into_owned());
-                self.has_id = true;
+                self.id = Some(is_fine.then(|| String::from_utf8_lossy(value).into_owned()));
                 Ok(())
             }
             b"retry" => {
@@ -179,10 +175,7 @@ impl Sse {
     }
 
     fn dispatch(&mut self, on_event: &mut impl FnMut(Event<'_>)) {
-        if std::mem::take(&mut self.has_id) {
-            self.last_id = self.id.take();
-            self.has_ids = true;
-        }
+        self.last_id = self.id.take().or_else(|| self.last_id.take());
         if self.has_data {
             on_event(Event { name: &self.name, data: String::from_utf8_lossy(&self.data) });
         }

@@ -143,8 +143,7 @@ impl Http {
     ) -> Result<()> {
         self.waiting.extend(self.session.take_messages());
         if self.waiting.len() > MOST_WAITING {
-            self.session.fail(format!("does not accept messages: {} are waiting", self.waiting.len()));
-            self.waiting.clear();
+            self.give_up(format!("does not accept messages: {} are waiting", self.waiting.len()));
         }
         self.forget_answered();
         while !self.is_beginning() {
@@ -159,14 +158,10 @@ impl Http {
                 break;
             }
             if let Err(why) = self.check_addresses(network, now) {
-                if let Next::Cut(at) = next
-                    && self.cut[at].request.is_none()
-                {
-                    self.cut.remove(at);
+                if self.forget_listening(next) {
                     continue;
                 }
-                self.session.fail(why);
-                (self.waiting, self.cut) = (VecDeque::new(), Vec::new());
+                self.give_up(why);
                 break;
             }
             let (request, mut transfer) = match next {
@@ -187,6 +182,22 @@ impl Http {
             }
         }
         Ok(())
+    }
+
+    /// Ends the session, of which nothing more is sent.
+    fn give_up(&mut self, why: String) {
+        self.session.fail(why);
+        (self.waiting, self.cut) = (VecDeque::new(), Vec::new());
+    }
+
+    /// Does not open the stream that listens, if that is next.
+    fn forget_listening(&mut self, next: Next) -> bool {
+        let Next::Cut(at) = next else { return false };
+        let is_it = self.cut[at].request.is_none();
+        if is_it {
+            self.cut.remove(at);
+        }
+        is_it
     }
 
     /// What is sent next, if there is a slot for it. Answers of the person must not wait for the calls that wait for them.
@@ -268,8 +279,7 @@ impl Http {
             return true;
         }
         if let Err(why) = login.take_token(self.session.server_name()) {
-            self.session.fail(why);
-            (self.waiting, self.cut) = (VecDeque::new(), Vec::new());
+            self.give_up(why);
             return true;
         }
         false
@@ -424,7 +434,7 @@ impl Http {
         self.cut.retain(|cut| cut.request != Some(request));
     }
 
-    /// Returns the login if its token is being renewed: nobody else would know the new one.
+    /// Returns the login if its token is being renewed: no other process would know the new one.
     pub(super) fn end(self, reactor: &mut Reactor, now: Moment) -> Option<Login> {
         self.transfers.into_iter().for_each(|transfer| transfer.close(reactor, now));
         self.login.filter(Login::is_pending)

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::discovery::Access;
 use super::tokens::{Client, Granted, grant};
-use super::{Reach, json, refusal, secure};
+use super::{Reach, json, refusal, secure, too_late};
 use crate::base::error::{Error, ErrorKind, Result};
 
 pub(super) const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
@@ -65,7 +65,7 @@ impl Device {
             };
             match refused.code.as_deref() {
                 _ if Instant::now() >= until => {
-                    return Err(Error::new(ErrorKind::Timeout, "nobody has logged in: try again"));
+                    return Err(too_late());
                 }
                 Some("slow_down") => interval += SLOWER,
                 Some("authorization_pending") => {}

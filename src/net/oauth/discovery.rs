@@ -9,12 +9,9 @@ use serde_json::json;
 use super::redirect::Issuer;
 use super::{Reach, TIMEOUT, json, secure, shown_host};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::domain::mcp::shell_word;
+use crate::domain::mcp::{LEGACY, MODERN, shell_word};
 use crate::net::fetch::{Response, request};
 
-/// Revisions of MCP.
-const MODERN: &str = "2026-07-28";
-const LEGACY: &str = "2025-11-25";
 const RESOURCE: &str = "oauth-protected-resource";
 const AUTHORIZATION: &str = "oauth-authorization-server";
 const OPENID: &str = "openid-configuration";

@@ -237,6 +237,10 @@ fn refusal(response: &Response) -> String {
     format!("{error}{more} (HTTP {status})")
 }
 
+fn too_late() -> Error {
+    Error::new(ErrorKind::Timeout, "the login was not completed in time: try again")
+}
+
 fn post_form(url: &str, headers: &[(&str, String)], parameters: &[(&str, &str)]) -> Result<Response> {
     let url = secure(url, Reach::ALL)?.to_string();
     let fixed = [("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json")];

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::too_late;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::{percent, text};
 
 const PATH: &str = "/callback";
-/// A longer request is none of a browser that was sent here.
+/// A browser that was sent here makes no longer request.
 const MAX_REQUEST: usize = 16 << 10;
 /// How long a browser may take to send its request.
 const REQUEST_TIME: Duration = Duration::from_secs(1);
@@ -50,7 +51,7 @@ impl Redirect {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Error::new(ErrorKind::Timeout, "nobody has logged in: try again"));
+                return Err(too_late());
             }
             let wait = Timespec::try_from(left).map_err(|_| Error::usage("the time is too long"))?;
             let mut watched = vec![PollFd::new(&self.0, PollFlags::IN)];

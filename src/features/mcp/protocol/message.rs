@@ -3,11 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::base::json_rpc::{self, Fault, Incoming, UNKNOWN_METHOD};
+pub use crate::domain::mcp::{LEGACY, MODERN};
 
-/// The revision of the newer era.
-pub const MODERN: &str = "2026-07-28";
-/// The revision of the older era that is asked for, and those that are accepted.
-pub const LEGACY: &str = "2025-11-25";
+/// The revisions of the older era that are accepted.
 pub const LEGACY_ACCEPTED: [&str; 5] = [LEGACY, "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 
 /// Ends the handshake of the older era.

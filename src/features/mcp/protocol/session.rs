@@ -253,7 +253,7 @@ impl Session {
     /// Makes a request, or makes it again with the answers of a person.
     fn make(&mut self, sent: Sent, answers: Map<String, Value>, now: Moment) {
         if self.listen() && self.listens > 1 {
-            // Nobody has said what changed meanwhile.
+            // Changes meanwhile were not announced.
             self.list_again_at.get_or_insert(now + SETTLE);
             self.catalogs_again_at.get_or_insert(now + SETTLE);
         }
