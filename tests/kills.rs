@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use polylogue::config::{Policy, RetryPolicy, Settings};
-use polylogue::{AgentId, Change, Config, Fork, Setting};
+use polylogue::{AgentId, ArchiveAct, Change, Config, Fork, Setting};
 use serde_json::json;
 
 use crate::support::harness::{Harness, Plan};
@@ -480,6 +480,38 @@ fn a_kill_of_very_many_takes_several_turns_and_holds_nothing_up() {
     let screen = app.screen_text();
     assert!(screen.contains("killing 2000 descendants …") && screen.contains("2000 agents killed"), "{screen}");
     assert_eq!(app.n("new"), 1, "one that was made meanwhile is not meant");
+}
+
+#[test]
+fn very_many_at_work_are_stopped_in_several_turns() {
+    // The newest are killed first.
+    for first in [1, 1_966] {
+        let mut app = with_children(2_000);
+        for n in first..first + 35 {
+            app.say(n, "%hang");
+        }
+        app.ask(0, Change::KillDescendants(app.id(0)));
+        let mut left = vec![app.repl.roster().busy().len()];
+        while left.last() > Some(&0) {
+            app.turn();
+            left.push(app.repl.roster().busy().len());
+        }
+        assert_eq!(left, [25, 15, 5, 0], "from {first}");
+        app.turn_until("all are gone", |app| app.repl.roster().len() == 1);
+    }
+}
+
+#[test]
+fn one_that_is_being_killed_is_not_forked_or_archived() {
+    let mut app = with_children(2_000);
+    app.ask(0, Change::KillDescendants(app.id(0)));
+    let victim = app.id(1);
+    for change in [Change::Fork(Fork::default()), Change::Archive(ArchiveAct::Archive(victim))] {
+        let done = app.repl.apply(victim, change);
+        assert!(done.is_err_and(|error| error.message.ends_with("is being killed")));
+    }
+    app.fork_named(0, "new");
+    app.turn_until("all are gone", |app| app.repl.roster().len() == 2);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::core::archive::{self, archive_for_person, archive_when_idle, fork_ended};
 use crate::repl::core::delete::delete;
 use crate::repl::core::queue::retry_turn;
-use crate::repl::core::remove::{Reach, being_killed};
+use crate::repl::core::remove::{Reach, is_killing};
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::turns::end_question;
 use crate::repl::core::{Core, activity, agent_gone, drafts, limits, mail, rules};
@@ -82,8 +82,7 @@ impl Repl {
             Change::Tell { to, text } => self.submit(origin, to, text),
             Change::Compare(change) => self.compare(origin, agent_id, change),
             Change::Team(start) => self.begin_team(origin, agent_id, start),
-            Change::Kill { agent_id: victim, cascade: false } => self.kill(agent_id, victim, Reach::Agent),
-            Change::Kill { agent_id: victim, cascade: true } => self.kill(agent_id, victim, Reach::AgentAndDescendants),
+            Change::Kill { agent_id: victim, cascade } => self.kill(agent_id, victim, Reach::of_kill(cascade)),
             Change::KillDescendants(ancestor) => self.kill(agent_id, ancestor, Reach::Descendants),
             Change::Archive(act) => archive(core, &self.terminals, agent_id, act),
             Change::Delete(deleted) => delete(core, agent_id, deleted),
@@ -152,8 +151,10 @@ impl Repl {
         if asked_at != noted_at {
             core.note(asked_at, LineKind::Mark, &note);
         }
-        let left = being_killed(core);
-        self.stop_all(left).map(drop)
+        if is_killing(core) {
+            core.emit(Event::Stopped);
+        }
+        self.stop_victims().map(drop)
     }
 
     /// Stops agents. A client is told how many.

@@ -4,6 +4,7 @@ use crate::agent::{Agent, State};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::repl::Repl;
+use crate::repl::core::remove::{kill_stopped, next_victims};
 use crate::repl::core::{Core, agent_gone, unsaved};
 use crate::repl::event::Event;
 use crate::repl::jobs::Jobs;
@@ -18,22 +19,37 @@ impl Repl {
             Some(root) => self.core.roster().subtree(root),
             None => self.core.roster().ids(),
         };
-        self.stop_all(among)
+        let working: Vec<AgentId> = among.into_iter().filter(|id| is_at_work(&self.core, &self.jobs, *id)).collect();
+        if !working.is_empty() {
+            self.core.emit(Event::Stopped);
+        }
+        self.stop_working(&working)
     }
 
-    /// As [`Repl::stop_agents`], among these.
-    pub(super) fn stop_all(&mut self, among: Vec<AgentId>) -> Result<usize> {
-        let working: Vec<AgentId> = among.into_iter().filter(|id| is_at_work(&self.core, &self.jobs, *id)).collect();
+    /// Stops victims of kills that take several turns, some more in each turn. Returns how many.
+    pub(super) fn stop_victims(&mut self) -> Result<usize> {
+        let Self { core, jobs, .. } = self;
+        let working = next_victims(core, |core, id| is_at_work(core, jobs, id));
+        self.stop_working(&working)
+    }
+
+    /// Goes on with kills that take several turns.
+    pub(super) fn continue_kills(&mut self) {
+        // What cannot be stored of those that were stopped is said at each of them.
+        drop(self.stop_victims());
+        kill_stopped(&mut self.core);
+    }
+
+    fn stop_working(&mut self, working: &[AgentId]) -> Result<usize> {
         if working.is_empty() {
             return Ok(0);
         }
         // Without a common transaction each end is stored by itself: the agents stop in any case.
         let is_common = unsaved::begin_shared(&mut self.core).is_ok();
         working.iter().for_each(|id| stop(&mut self.core, &mut self.jobs, *id));
-        self.core.emit(Event::Stopped);
         self.apply_effects();
         if is_common {
-            unsaved::end_shared(&mut self.core, &working)?;
+            unsaved::end_shared(&mut self.core, working)?;
         }
         Ok(working.len())
     }

@@ -12,7 +12,6 @@ use crate::repl::component::Command;
 use crate::repl::core::Core;
 use crate::repl::core::activity::{set_watched, waits_for};
 use crate::repl::core::archive::archive_idle;
-use crate::repl::core::remove::continue_kills;
 use crate::repl::core::{limits, reads, take_due, unsaved};
 use crate::repl::timeout::TOOL_POLL;
 use crate::repl::{Repl, Terminal, Turn};
@@ -92,7 +91,7 @@ impl Repl {
         self.trace.step("sockets");
         self.core.reap();
         archive_idle(&mut self.core);
-        continue_kills(&mut self.core);
+        self.continue_kills();
         self.trace.step("archive");
         self.serve_agents(served, ready);
         reads::rearm(&mut self.core);

@@ -14,7 +14,7 @@ pub(crate) struct BegunKill {
     pub agent: AgentId,
     /// Whether the agent itself is not killed.
     pub keeps_agent: bool,
-    /// The ordinal of the newest agent that is killed.
+    /// Agents with a higher ordinal were made later and are not killed.
     pub newest: i64,
 }
 

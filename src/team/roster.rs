@@ -140,7 +140,9 @@ impl Roster {
         let mut found = vec![id];
         let mut next = 0;
         while let Some(parent) = found.get(next).copied() {
-            found.extend(self.children(parent));
+            if let Some(children) = self.children.get(&parent) {
+                found.extend(children.iter().map(|(_, child)| *child));
+            }
             next += 1;
         }
         found.reverse();
@@ -197,6 +199,11 @@ impl Roster {
 
     pub fn ids(&self) -> Vec<AgentId> {
         self.by_ordinal.values().copied().collect()
+    }
+
+    /// Agents that are made from now on have higher ordinals.
+    pub fn newest_ordinal(&self) -> i64 {
+        self.by_ordinal.last_key_value().map_or(0, |(ordinal, _)| *ordinal)
     }
 
     /// The `n`th oldest agent, from 0.

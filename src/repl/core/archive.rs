@@ -8,6 +8,7 @@ use crate::commands::{agent_called, archived_called};
 use crate::domain::chunk::Chunk;
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
+use crate::repl::core::remove::require_no_kill;
 use crate::repl::core::{Core, agent_gone, viewers};
 use crate::repl::event::Event;
 use crate::store::{AgentRow, NewAgent};
@@ -139,6 +140,7 @@ pub(super) fn require_at_rest(core: &Core, id: AgentId, done: &str) -> Result<Ag
     let Some(adopter) = core.roster.parent(id) else {
         return Err(Error::usage(format!("{label} is the root and cannot be {done}")));
     };
+    require_no_kill(core, id)?;
     if is_at_work(agent) {
         return Err(Error::usage(format!("{label} is busy: stop it first, or wait until it is idle")));
     }

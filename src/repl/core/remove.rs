@@ -24,8 +24,10 @@ use crate::tools::Running;
 /// Agents whose stored drafts are read before they are killed.
 const MOST_LOADED: usize = 100;
 
-/// Takes some milliseconds.
+/// Each of these takes some milliseconds.
 const KILLS_PER_TURN: usize = 500;
+const STOPS_PER_TURN: usize = 10;
+const LOOKS_PER_TURN: usize = 10_000;
 /// How long after the store has refused a kill it is tried again.
 const RETRY: Duration = Duration::from_secs(10);
 
@@ -38,12 +40,21 @@ pub(in crate::repl) enum Reach {
     Descendants,
 }
 
+impl Reach {
+    /// That of [`Change::Kill`](crate::domain::change::Change::Kill).
+    pub(in crate::repl) const fn of_kill(cascades: bool) -> Self {
+        if cascades { Self::AgentAndDescendants } else { Self::Agent }
+    }
+}
+
 /// A kill of more agents than one turn kills.
 #[derive(Debug)]
 pub(super) struct LongKill {
     kill: BegunKill,
     /// Still to be killed, children before their parents.
     left: VecDeque<AgentId>,
+    /// So many of them, from the first, were stopped if they worked.
+    stopped: usize,
     killed: usize,
     /// The store has refused it: not tried again before.
     retry_at: Option<Moment>,
@@ -51,14 +62,15 @@ pub(super) struct LongKill {
 
 impl LongKill {
     fn of(kill: BegunKill, victims: Vec<AgentId>) -> Self {
-        Self { kill, left: victims.into(), killed: 0, retry_at: None }
+        Self { kill, left: victims.into(), stopped: 0, killed: 0, retry_at: None }
     }
 }
 
 impl Core {
     /// Kills an agent, its descendants, or both. The kill of very many is recorded at once and carried out over several
-    /// turns, or by the next start; [`being_killed`] has those that are left until then. Agents that are made meanwhile are not
-    /// killed. Returns the agent that adopts what is left, and the note that is shown there.
+    /// turns, or by the next start; [`next_victims`] has those that have to be stopped before. Victims cannot be forked until
+    /// then; agents that are made elsewhere meanwhile are not killed. Returns the agent that adopts what is left, and the note
+    /// that is shown there.
     pub(in crate::repl) fn kill(&mut self, id: AgentId, reach: Reach) -> Result<(AgentId, String)> {
         let label = self.roster.get(id).ok_or_else(agent_gone)?.identity.label();
         let earlier = self.kills.iter().position(|long| long.kill.agent == id);
@@ -81,14 +93,9 @@ impl Core {
             kill_now(self, &victims, adopter)?;
             format!("{named} killed")
         } else {
-            let ordinals = victims.iter().filter_map(|id| Some(self.roster.get(*id)?.identity.ordinal));
-            kill.newest = ordinals.max().unwrap_or_default();
+            kill.newest = self.roster.newest_ordinal();
             self.store.begin_kill(kill)?;
             earlier.map(|at| self.kills.remove(at));
-            // One that is to be archived when it is idle would escape.
-            for id in &victims {
-                self.archiving.remove(id);
-            }
             self.kills.push_back(LongKill::of(kill, victims));
             format!("killing {named} …")
         };
@@ -157,11 +164,13 @@ impl Core {
     }
 }
 
-/// What a kill reaches now, children before their parents.
+/// What a kill reaches that begins now, children before their parents.
 fn victims_of(roster: &Roster, kill: BegunKill) -> Vec<AgentId> {
     let mut victims = roster.subtree(kill.agent);
-    let is_old = |id: &AgentId| roster.get(*id).is_some_and(|agent| agent.identity.ordinal <= kill.newest);
-    victims.retain(|id| is_old(id) && !(kill.keeps_agent && *id == kill.agent));
+    if kill.keeps_agent {
+        // It is the last.
+        victims.pop();
+    }
     victims
 }
 
@@ -172,13 +181,38 @@ fn adopter_of(roster: &Roster, kill: BegunKill) -> Option<AgentId> {
     kept.or_else(|| roster.parent(kill.agent))
 }
 
-/// Agents whose kill is recorded.
-pub(in crate::repl) fn being_killed(core: &Core) -> Vec<AgentId> {
-    core.kills.iter().flat_map(|long| long.left.iter().copied()).collect()
+/// Fails for a victim of a kill that takes several turns.
+pub(super) fn require_no_kill(core: &Core, id: AgentId) -> Result<()> {
+    match core.kills.iter().any(|long| long.left.contains(&id)) {
+        true => Err(Error::usage(format!("{} is being killed", core.roster.label_of(id)))),
+        false => Ok(()),
+    }
 }
 
-/// Whether such agents can be killed now.
+/// Of the victims of kills that take several turns, the next ones that `works` holds for, which have to be stopped: each once,
+/// and a bounded number of them.
+pub(in crate::repl) fn next_victims(core: &mut Core, works: impl Fn(&Core, AgentId) -> bool) -> Vec<AgentId> {
+    let mut kills = std::mem::take(&mut core.kills);
+    let (mut found, mut looked_at) = (Vec::new(), 0);
+    for long in &mut kills {
+        for id in long.left.iter().skip(long.stopped) {
+            if found.len() == STOPS_PER_TURN || looked_at == LOOKS_PER_TURN {
+                break;
+            }
+            (looked_at, long.stopped) = (looked_at + 1, long.stopped + 1);
+            found.extend(Some(*id).filter(|id| works(core, *id)));
+        }
+    }
+    core.kills = kills;
+    found
+}
+
+/// Whether victims of such kills can be stopped or killed now.
 pub(in crate::repl) fn is_killing(core: &Core) -> bool {
+    can_kill(core) || core.kills.iter().any(|long| long.stopped < long.left.len())
+}
+
+fn can_kill(core: &Core) -> bool {
     core.kills.front().is_some_and(|long| long.retry_at.is_none_or(|at| at <= core.now()))
 }
 
@@ -204,18 +238,23 @@ pub(super) fn restore_kills(core: &mut Core) -> Result<()> {
         return Ok(());
     }
     let begun = core.store.begun_kills()?;
-    core.kills.extend(begun.into_iter().map(|kill| LongKill::of(kill, victims_of(&core.roster, kill))));
+    let roster = &core.roster;
+    let victims = |kill: BegunKill| {
+        let is_old = |id: &AgentId| roster.get(*id).is_some_and(|agent| agent.identity.ordinal <= kill.newest);
+        victims_of(roster, kill).into_iter().filter(is_old).collect()
+    };
+    core.kills.extend(begun.into_iter().map(|kill| LongKill::of(kill, victims(kill))));
     Ok(())
 }
 
-/// Goes on with the oldest kill of many agents, by a bounded number of them.
-pub(in crate::repl) fn continue_kills(core: &mut Core) {
-    if !is_killing(core) {
+/// Kills a bounded number of the victims of the oldest kill of many agents, after they were stopped.
+pub(in crate::repl) fn kill_stopped(core: &mut Core) {
+    if !can_kill(core) {
         return;
     }
     let Some(mut long) = core.kills.pop_front() else { return };
     let Some(adopter) = adopter_of(&core.roster, long.kill).or_else(|| core.roster.nth(0)) else { return };
-    let count = KILLS_PER_TURN.min(long.left.len());
+    let count = KILLS_PER_TURN.min(long.stopped);
     let is_last = count == long.left.len();
     let next = long.left.iter().take(count).copied();
     let victims: Vec<AgentId> = next.filter(|id| core.roster.get(*id).is_some()).collect();
@@ -226,6 +265,7 @@ pub(in crate::repl) fn continue_kills(core: &mut Core) {
         return core.kills.push_front(long);
     }
     long.left.drain(..count);
+    long.stopped -= count;
     long.retry_at = None;
     long.killed += victims.len();
     if !is_last {

@@ -24,6 +24,7 @@ use crate::domain::scrollback::LineKind;
 use crate::domain::thinking::Thinking;
 use crate::repl::core::limits::{made_by, require_creation};
 use crate::repl::core::log::load_before;
+use crate::repl::core::remove::require_no_kill;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 use crate::store::{Forked, NewAgent, Store};
@@ -117,6 +118,7 @@ impl Core {
     }
 
     pub(in crate::repl) fn stage_child(&mut self, mut spec: Spawn) -> Result<StagedChild> {
+        require_no_kill(self, spec.parent)?;
         if spec.prompt.is_some() {
             // The child answers at once, so it needs its parent's conversation.
             self.load(spec.parent)?;
