@@ -14,8 +14,8 @@ use crate::tools::file_list::{FileList, FileNames};
 
 /// A list is used for this long, and kept for this long after its last use; nothing is watched.
 const FRESH: Duration = Duration::from_secs(60);
-/// Files that are compared with the query in one turn: about a millisecond.
-const FILES_PER_TURN: usize = 10_000;
+/// Files that are compared with the query in one turn: at most some milliseconds, if all match.
+const FILES_PER_TURN: usize = 2_000;
 /// Matches that are shown.
 const MOST_SHOWN: usize = 50;
 /// Agents that are shown above the files.
