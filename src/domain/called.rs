@@ -69,9 +69,14 @@ pub fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// A name without the quotes around it.
+pub fn unquoted(text: &str) -> &str {
+    text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text)
+}
+
 /// Finds an agent. A name comes before an id, that before a number, and that before the beginning of an id.
 pub fn find_called(known: &[Known<'_>], text: &str) -> Found {
-    let text = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
+    let text = unquoted(text);
     let (id, number) = (text.parse::<AgentId>().ok(), number_in(text));
     let of = |is_meant: &dyn Fn(&Known<'_>) -> bool| -> Vec<AgentId> {
         known.iter().filter(|known| is_meant(known)).map(|known| known.id).collect()

@@ -7,6 +7,7 @@ use crate::domain::change::Change;
 use crate::domain::flow::{InputResult, Origin};
 use crate::repl::apply::instructions_file;
 use crate::repl::core::Core;
+use crate::repl::core::remove::Reach;
 use crate::repl::terminals::Act;
 use crate::repl::{Repl, Turn};
 
@@ -79,10 +80,11 @@ impl Repl {
         };
         let is_repeated = self.terminals.is_repeated(&self.core, id, text);
         let warning = match &result {
+            _ if is_repeated => None,
             Ok(InputResult::Exit) => self.terminals.warning_before_exit(&self.core, id, self.can_go_on()),
             result => result.as_ref().ok().and_then(|result| warning_about(&self.core, agent, result)),
         };
-        if let Some(warning) = warning.filter(|_| !is_repeated) {
+        if let Some(warning) = warning {
             self.terminals.ask_to_repeat(&mut self.core, id, agent, text, &warning);
             return Turn::Continue;
         }
@@ -101,37 +103,44 @@ impl Repl {
 
 /// Why a line has to be entered twice: it would end a working agent, delete one, or write to a file.
 fn warning_about(core: &Core, agent: AgentId, result: &InputResult) -> Option<String> {
-    let victims = match result {
-        InputResult::NewState(Change::Kill { agent_id, cascade: false }, _) => vec![*agent_id],
-        InputResult::NewState(Change::Kill { agent_id, cascade: true }, _) => core.roster().subtree(*agent_id),
+    match result {
+        InputResult::NewState(Change::Kill { agent_id, cascade }, _) => {
+            warning_about_kill(core, *agent_id, Reach::of_kill(*cascade))
+        }
         InputResult::NewState(Change::KillDescendants(ancestor), _) => {
-            let mut below = core.roster().subtree(*ancestor);
-            below.retain(|agent| agent != ancestor);
-            below
+            warning_about_kill(core, *ancestor, Reach::Descendants)
         }
         InputResult::NewState(Change::Delete(deleted), _) => {
             let label = core.name_of(*deleted);
-            return Some(format!("press Enter again to delete {label} with its conversation: this cannot be undone"));
+            Some(format!("press Enter again to delete {label} with its conversation: this cannot be undone"))
         }
         InputResult::NewState(Change::Instruct(_), _) => {
             let path = instructions_file(core, agent)?;
             let to_send = "a message that begins with # is typed after a space";
-            return Some(format!("press Enter again to add this line to {}; {to_send}", path.display()));
+            Some(format!("press Enter again to add this line to {}; {to_send}", path.display()))
         }
-        _ => return None,
-    };
-    if let [one] = victims.as_slice()
-        && !core.roster().busy().contains(one)
-        && core.roster().parent(*one).is_some()
-    {
-        return warning_about_worktree(core, *one);
+        _ => None,
     }
-    let is_refused = victims.iter().any(|victim| core.roster().parent(*victim).is_none());
-    let busy: Vec<AgentId> = victims.into_iter().filter(|victim| core.roster().busy().contains(victim)).collect();
+}
+
+/// The same for a kill of an agent, its descendants, or both.
+fn warning_about_kill(core: &Core, top: AgentId, reach: Reach) -> Option<String> {
+    let roster = core.roster();
+    let (kills_top, kills_below) = (reach != Reach::Descendants, reach != Reach::Agent);
+    let is_refused = kills_top && roster.parent(top).is_none();
+    let is_victim = |id: &AgentId| kills_top && *id == top || kills_below && roster.is_ancestor(top, *id);
+    let busy: Vec<AgentId> = roster.busy().iter().copied().filter(is_victim).collect();
     match busy.as_slice() {
         _ if is_refused => None,
-        [] => None,
-        [one] => Some(format!("{} is busy: press Enter again to kill it", core.roster().label_of(*one))),
+        [] => {
+            let below: Vec<AgentId> = roster.children(top).take(if kills_below { 2 } else { 0 }).collect();
+            match (kills_top, below.as_slice()) {
+                (true, []) => warning_about_worktree(core, top),
+                (false, [one]) if roster.children(*one).next().is_none() => warning_about_worktree(core, *one),
+                _ => None,
+            }
+        }
+        [one] => Some(format!("{} is busy: press Enter again to kill it", roster.label_of(*one))),
         several => Some(format!("{} agents are busy: press Enter again to kill them", several.len())),
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, AgentMap};
-use crate::domain::called::{Found, Known, find_called};
+use crate::domain::called::{Found, Known, find_called, number_in, unquoted};
 use crate::domain::title;
 use crate::store::Store;
 
@@ -34,6 +34,7 @@ pub struct Roster {
     tool_queue: BTreeSet<(Moment, AgentId)>,
     /// The agents in git worktrees of ours.
     in_worktrees: BTreeSet<AgentId>,
+    named: BTreeSet<AgentId>,
     /// The agent of `leftover` that was served last.
     served_last: Option<AgentId>,
 }
@@ -55,7 +56,7 @@ struct Indexed {
     deadline: Option<(Moment, &'static str)>,
     tool_wait: Option<Moment>,
     /// Membership in each of [`Roster::sets`].
-    sets: [bool; 7],
+    sets: [bool; 8],
 }
 
 impl Indexed {
@@ -72,6 +73,7 @@ impl Indexed {
                 state != State::Idle,
                 state == State::AwaitingApproval,
                 agent.inputs.environment.worktree.is_some(),
+                agent.identity.name.is_some(),
             ],
         }
     }
@@ -241,12 +243,40 @@ impl Roster {
 
     /// Finds an agent by name, number or id.
     pub fn find(&self, text: &str) -> Found {
-        let known = self.iter().map(|Agent { identity, .. }| Known {
+        let meant = self.called_exactly(unquoted(text));
+        // It may be the beginning of an id.
+        let among = if meant.is_empty() { self.iter().collect() } else { meant };
+        let known = among.into_iter().map(|Agent { identity, .. }| Known {
             id: identity.id,
             number: identity.number(),
             name: identity.name.as_deref(),
         });
         find_called(&known.collect::<Vec<_>>(), text)
+    }
+
+    /// The agents with this name, id or number, oldest first.
+    fn called_exactly(&self, text: &str) -> Vec<&Agent> {
+        let by_number = number_in(text).and_then(|number| self.agent_with_number(number));
+        let mut called = self.listed(by_number.into_iter().chain(text.parse()).chain(self.named.iter().copied()));
+        let is_named = |agent: &Agent| agent.identity.name.as_deref() == Some(text);
+        let is_meant =
+            |agent: &&Agent| is_named(agent) || by_number == Some(agent.id()) || text.parse() == Ok(agent.id());
+        called.retain(is_meant);
+        called
+    }
+
+    /// The agents with a name, oldest first.
+    pub fn named(&self) -> Vec<&Agent> {
+        self.listed(self.named.iter().copied())
+    }
+
+    /// Those of these agents that are not internal, each once, oldest first.
+    fn listed(&self, ids: impl Iterator<Item = AgentId>) -> Vec<&Agent> {
+        let mut agents: Vec<&Agent> = ids.filter_map(|id| self.get(id)).collect();
+        agents.retain(|agent| self.by_ordinal.get(&agent.identity.ordinal) == Some(&agent.id()));
+        agents.sort_by_key(|agent| agent.identity.ordinal);
+        agents.dedup_by_key(|agent| agent.id());
+        agents
     }
 
     /// The earliest deadline of any agent, and its reason.
@@ -375,9 +405,9 @@ impl Roster {
     }
 
     /// In the order of [`Indexed::sets`].
-    fn sets(&mut self) -> [&mut BTreeSet<AgentId>; 7] {
-        let Self { live_tools, background, leftover, at_work, busy, asking, in_worktrees, .. } = self;
-        [live_tools, background, leftover, at_work, busy, asking, in_worktrees]
+    fn sets(&mut self) -> [&mut BTreeSet<AgentId>; 8] {
+        let Self { live_tools, background, leftover, at_work, busy, asking, in_worktrees, named, .. } = self;
+        [live_tools, background, leftover, at_work, busy, asking, in_worktrees, named]
     }
 }
 

@@ -127,7 +127,7 @@ impl Mentions {
 
 fn agents(core: &Core, current: AgentId, query: &str) -> Vec<Item> {
     let mut fuzzy = Fuzzy::words(query);
-    let others = core.roster().iter().filter(|agent| agent.id() != current);
+    let others = core.roster().named().into_iter().filter(|agent| agent.id() != current);
     let named = others.filter_map(|agent| Some((agent.identity.name.as_deref()?, agent)));
     let matching = named.filter(|(name, _)| fuzzy.score(name).is_some()).take(MOST_AGENTS);
     let item = |(name, agent): (&str, &crate::agent::Agent)| Item {
