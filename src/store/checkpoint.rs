@@ -12,8 +12,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::config::DbConfig;
+use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::connection::{connect, log_path};
@@ -21,8 +24,9 @@ use super::lock::io_error;
 use super::wal;
 use crate::base::error::{Error, Result};
 
-/// Bytes before each page in the log (<https://www.sqlite.org/fileformat2.html#walformat>).
-const FRAME_HEADER: i64 = 24;
+/// Bytes at the beginning of the log, and before each page in it (<https://www.sqlite.org/fileformat2.html#walformat>).
+const FILE_HEADER: u64 = 32;
+const FRAME_HEADER: u64 = 24;
 
 /// Something that is about to be written to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +74,7 @@ impl Copier {
     }
 
     /// Copies what is in the log now. Without `keeps_brake`, the next commit restarts a log that is copied completely. Returns the
-    /// length up to which the log is copied.
+    /// length up to which the log is copied, 0 if another connection copies just now.
     pub(super) fn copy(&mut self, keeps_brake: bool, before: &BeforeStep) -> std::result::Result<u64, CopyFailure> {
         // The old one ends when the new one has begun.
         self.brake = if keeps_brake { Some(self.begin_brake()?) } else { None };
@@ -78,10 +82,7 @@ impl Copier {
             is_disk_full: error.kind() == io::ErrorKind::StorageFull,
             error: io_error(&log_path(&self.dir), &error),
         })?;
-        let copier = self.connect()?;
-        let length = wal::log_length(&self.dir);
-        let left = checkpoint(&copier, "PASSIVE")?;
-        Ok(left.map_or(0, |left| length.saturating_sub(left)))
+        Ok(checkpoint(&self.connect()?, "PASSIVE")?.copied)
     }
 
     fn begin_brake(&self) -> std::result::Result<Connection, CopyFailure> {
@@ -106,21 +107,56 @@ pub(super) fn leave_log(conn: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Returns how many bytes of the log are not copied; `None` if another connection copies just now.
-pub(super) fn checkpoint(conn: &Connection, mode: &str) -> rusqlite::Result<Option<u64>> {
-    let page: i64 = conn.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+/// Bytes of the pages in the log. Its file may be longer, because it stays so when SQLite begins the log anew.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Log {
+    pub(super) length: u64,
+    /// Up to this length it is copied into the database.
+    pub(super) copied: u64,
+}
+
+/// Runs a checkpoint of this mode; `NOOP` copies nothing.
+pub(super) fn checkpoint(conn: &Connection, mode: &str) -> rusqlite::Result<Log> {
+    checkpoint_of(conn, mode, frame(conn)?)
+}
+
+fn checkpoint_of(conn: &Connection, mode: &str, frame: u64) -> rusqlite::Result<Log> {
     conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
-        // Both are -1 then.
-        let (frames, copied): (i64, i64) = (row.get(1)?, row.get(2)?);
-        Ok(u64::try_from((frames - copied) * (FRAME_HEADER + page)).ok().filter(|_| frames >= 0))
+        // Both are -1 if another connection copies just now.
+        let bytes = |frames: i64| u64::try_from(frames).map_or(0, |frames| frames * frame);
+        Ok(Log { length: bytes(row.get(1)?), copied: bytes(row.get(2)?) })
     })
+}
+
+/// Whether the database has all that is in the log.
+pub(super) fn is_copied(conn: &Connection) -> bool {
+    checkpoint(conn, "NOOP").is_ok_and(|log| log.copied == log.length)
+}
+
+/// Bytes of a page in the log.
+fn frame(conn: &Connection) -> rusqlite::Result<u64> {
+    let page: u32 = conn.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+    Ok(FRAME_HEADER + u64::from(page))
+}
+
+/// The length of the log after each commit of this connection.
+pub(super) fn follow_length(conn: &mut Connection) -> Result<Arc<AtomicU64>> {
+    let frame = frame(conn)?;
+    let length = Arc::new(AtomicU64::new(checkpoint_of(conn, "NOOP", frame)?.length));
+    let followed = Arc::clone(&length);
+    conn.wal_hook(Some(move |_: &mut Wal, frames| {
+        followed.store(u64::try_from(frames).unwrap_or(0) * frame, Ordering::Relaxed);
+        Ok(())
+    }))?;
+    Ok(length)
 }
 
 /// Makes a log that a killed or failed process left durable, and empties it. If a sync of that process failed, parts of the log
 /// may exist in memory only, and after a power cut everything that follows them would be lost.
 pub(super) fn settle(conn: &Connection, dir: &Path) -> Result<()> {
+    let length = FILE_HEADER + checkpoint(conn, "NOOP")?.length;
     conn.execute_batch("BEGIN IMMEDIATE")?;
-    let rewritten = wal::rewrite(dir);
+    let rewritten = wal::rewrite(dir, length);
     conn.execute_batch("ROLLBACK")?;
     rewritten?;
     match checkpoint(conn, "TRUNCATE") {

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use super::checkpoint::{self, BeforeStep, SyncStep};
 use super::connection::{configure, connect, connect_immutable, database_path, has_wal};
 use super::error::{in_directory, store_error};
-use super::sync::{Durability, LONG_LOG, Syncer};
+use super::sync::{Durability, LONG_LOG, LONGEST_LOG, Syncer};
 use super::wal::LogFile;
 use super::{copy, lock, schema, wal};
 use crate::base::error::{Error, Result};
@@ -56,8 +56,8 @@ impl Drop for Store {
         if self.told.get().0 == 0 && self.total_changes() == 0 && !self.leaves_log {
             return;
         }
-        let (is_durable, is_copied) = syncer.close(self.ticket(), !self.leaves_log, CLOSE_PATIENCE);
-        if !is_copied {
+        let (is_durable, has_ended) = syncer.close(self.ticket(), !self.leaves_log, CLOSE_PATIENCE);
+        if !has_ended || !checkpoint::is_copied(&self.conn) {
             // If this fails, closing the connection reports the same.
             let _ = checkpoint::leave_log(&self.conn);
         }
@@ -157,10 +157,11 @@ impl Store {
         configure(&self.conn)?;
         // Before the journal mode is set, which would write to the file of another program.
         schema::require_ours(&self.conn)?;
-        self.conn.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;
-             PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 0; PRAGMA temp_store = MEMORY;",
-        )?;
+        // Cutting off the file of the log takes the loop a millisecond for 3 MB, so it stays as long as it usually gets.
+        self.conn.execute_batch(&format!(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;
+             PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {LONGEST_LOG};"
+        ))?;
         // Written by older versions.
         if let Some(dir) = dir {
             let _ = fs::remove_file(dir.join("polylogue.checkpoint"));
@@ -219,7 +220,9 @@ impl Store {
     pub fn sync_in_background(&mut self, wake: impl Fn() + Send + Sync + 'static) -> Result<()> {
         if let Some(dir) = &self.dir {
             let steps = std::mem::replace(&mut self.sync_steps, (LONG_LOG, Box::new(|_| Ok(()))));
-            self.syncer = Some(Syncer::new(LogFile::open(dir, self.found_log)?, Box::new(wake), steps));
+            let log = LogFile::open(dir, self.found_log)?;
+            let length = checkpoint::follow_length(&mut self.conn)?;
+            self.syncer = Some(Syncer::new(log, length, Box::new(wake), steps));
         }
         Ok(())
     }

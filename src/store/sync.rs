@@ -12,13 +12,14 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::checkpoint::{BeforeStep, Copier, CopyFailure, SyncStep};
 use super::connection::log_path;
 use super::lock::io_error;
-use super::wal::{LogFile, log_length};
+use super::wal::LogFile;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::job::start_thread;
 
@@ -31,6 +32,7 @@ pub(super) const LONG_LOG: u64 = 4 << 20;
 const RESTART: u64 = 16;
 /// ... and for a log of this length the loop itself copies the rest, since commits keep coming.
 const BOUND: u64 = 32;
+pub(super) const LONGEST_LOG: u64 = BOUND * LONG_LOG;
 
 /// Whether changes survive a power cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +49,8 @@ pub(super) struct Syncer {
 
 struct Shared {
     dir: PathBuf,
+    /// The bytes of the log after the last commit of the loop.
+    length: Arc<AtomicU64>,
     state: Mutex<State>,
     changed: Condvar,
     /// Used by the thread of that name.
@@ -84,16 +88,17 @@ struct State {
 }
 
 impl Syncer {
-    /// `wake` is called when a ticket that was asked for is durable or lost, and when the log was copied; `before` before each
-    /// step. A log of this length is copied.
+    /// `length` is that of the log. `wake` is called when a ticket that was asked for is durable or lost, and when the log was
+    /// copied; `before` before each step. A log of the length `long_log` is copied.
     pub(super) fn new(
         log: LogFile,
+        length: Arc<AtomicU64>,
         wake: Box<dyn Fn() + Send + Sync>,
         (long_log, before): (u64, Box<BeforeStep>),
     ) -> Self {
         let (dir, copier) = (log.directory().to_owned(), Mutex::new(Copier::new(log.directory())));
         let (log, state, changed) = (Mutex::new(log), Mutex::default(), Condvar::new());
-        Self { shared: Arc::new(Shared { dir, state, changed, log, copier, wake, before, long_log }) }
+        Self { shared: Arc::new(Shared { dir, length, state, changed, log, copier, wake, before, long_log }) }
     }
 
     /// Has this ticket synced soon. A log that waits for idle agents is released.
@@ -153,8 +158,8 @@ impl Syncer {
         }
     }
 
-    /// Waits until this ticket is durable and the threads have ended, and then, if `copies`, until the whole log is copied; all
-    /// no longer than `patience`. Returns whether the ticket is durable, and whether the log is copied.
+    /// Waits until this ticket is durable and the threads have ended, and then, if `copies`, until the log was copied; all no
+    /// longer than `patience`. Returns whether the ticket is durable, and whether nothing is at work any more.
     pub(super) fn close(&self, ticket: u64, copies: bool, patience: Duration) -> (bool, bool) {
         let until = Instant::now() + patience;
         let mut state = self.shared.lock();
@@ -168,7 +173,7 @@ impl Syncer {
             self.shared.start_copy(state, false);
             state = self.shared.wait_while(until.saturating_duration_since(Instant::now()), is_working);
         }
-        (is_durable, is_durable && !is_working(&mut state) && self.shared.log_length(&state).1 == 0)
+        (is_durable, is_durable && !is_working(&mut state))
     }
 }
 
@@ -331,7 +336,7 @@ impl Shared {
 
     /// The length of the log, and how much of that is not copied.
     fn log_length(&self, state: &State) -> (u64, u64) {
-        let length = log_length(&self.dir);
+        let length = self.length.load(Ordering::Relaxed);
         // A shorter one was restarted.
         let copied = if length < state.copied { 0 } else { state.copied };
         (length, length - copied)
@@ -355,8 +360,13 @@ mod tests {
     use super::*;
     use crate::base::id::AgentId;
     use crate::store::Store;
+    use crate::store::checkpoint::checkpoint;
 
     const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn length_of(store: &Store) -> u64 {
+        checkpoint(&store.conn, "NOOP").expect("a log").length
+    }
 
     #[test]
     fn agents_that_become_idle_after_the_last_commit_leave_no_brake() {
@@ -365,7 +375,8 @@ mod tests {
         store.create_root(AgentId::random(), None, None, 1).expect("a commit");
         let before: Box<BeforeStep> = Box::new(|_| Ok(()));
         let log = LogFile::open(dir.path(), None).expect("a log");
-        let syncer = Syncer::new(log, Box::new(|| ()), (log_length(dir.path()), before));
+        let length = length_of(&store);
+        let syncer = Syncer::new(log, Arc::new(length.into()), Box::new(|| ()), (length, before));
         let is_busy = |state: &mut State| state.is_syncing || state.is_copying;
         syncer.tell(1, false);
         assert!(syncer.shared.wait_while(PATIENCE, is_busy).has_brake);
@@ -388,7 +399,8 @@ mod tests {
             Ok(())
         };
         let log = LogFile::open(dir.path(), None).expect("a log");
-        let syncer = Syncer::new(log, Box::new(|| ()), (log_length(dir.path()), Box::new(before)));
+        let length = length_of(&store);
+        let syncer = Syncer::new(log, Arc::new(length.into()), Box::new(|| ()), (length, Box::new(before)));
         syncer.tell(1, false);
         barrier.wait();
         syncer.tell(2, true);

@@ -1,4 +1,4 @@
-//! The write-ahead log as a file: its length, and making it durable. Only SQLite knows what is in it. SQLite locks the database
+//! The write-ahead log as a file: making it durable. Only SQLite knows what is in it. SQLite locks the database
 //! and the `-shm` file, never the log, so a descriptor of the log can be opened and closed; one of the database could not.
 
 use std::fs::{self, File};
@@ -73,26 +73,22 @@ fn identity(path: &Path) -> io::Result<Identity> {
     Ok((found.dev(), found.ino()))
 }
 
-/// 0 if there is none.
-pub(super) fn log_length(dir: &Path) -> u64 {
-    fs::metadata(log_path(dir)).map_or(0, |found| found.len())
-}
-
-/// Writes the log once more as it is, and syncs it: after a failed sync the kernel takes pages for stored that are not. The
-/// caller holds SQLite's write lock.
-pub(super) fn rewrite(dir: &Path) -> Result<()> {
+/// Writes so much of the log once more as it is, and syncs it: after a failed sync the kernel takes pages for stored that are
+/// not. The caller holds SQLite's write lock.
+pub(super) fn rewrite(dir: &Path, length: u64) -> Result<()> {
     let path = log_path(dir);
     let rewritten = File::options().read(true).write(true).open(&path).and_then(|file| {
         let mut piece = vec![0; PIECE];
         let mut at = 0;
-        loop {
+        while at < length {
             let count = file.read_at(&mut piece, at)?;
             if count == 0 {
-                return file.sync_all();
+                break;
             }
             file.write_all_at(&piece[..count], at)?;
             at += count as u64;
         }
+        file.sync_all()
     });
     rewritten.map_err(|error| io_error(&path, &error))
 }

@@ -55,6 +55,25 @@ fn it_may_read_and_copy_what_a_killed_process_has_left_and_leave_it_again() {
 }
 
 #[test]
+fn what_it_does_after_the_last_message_leaves_no_log_at_the_end() {
+    for act in ["PRAGMA user_version = 0", "PRAGMA wal_checkpoint(TRUNCATE)"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, root) = new_store(dir.path());
+        append(&store, root, "one");
+        store.sync_soon(true);
+        store.wait_durable(PATIENCE).unwrap();
+        let other = raw(dir.path());
+        let version: i64 = other.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+        let act = act.replace("= 0", &format!("= {version}"));
+        other.query_row(&act, [], |_| Ok(())).ok();
+        drop(other);
+        drop(store);
+        assert!(!dir.path().join("polylogue.db-wal").exists(), "{act}");
+        assert_has(dir.path(), root, &["one"]);
+    }
+}
+
+#[test]
 fn it_may_copy_and_restart_the_log_while_messages_are_stored() {
     let dir = tempfile::tempdir().unwrap();
     let (store, root) = new_store(dir.path());

@@ -48,7 +48,9 @@ fn it_stays_bounded_while_commits_keep_coming() {
         assert!(written < 40_000, "{restarts} restarts, {longest} bytes");
         append_long(&store, root);
         written += 1;
-        longest = longest.max(log_length(dir.path()));
+        let length = log_length(dir.path());
+        assert!(length >= longest, "the file was cut off: {longest} -> {length} bytes");
+        longest = length;
         let now = header(dir.path());
         restarts += usize::from(now != last);
         last = now;
