@@ -256,13 +256,10 @@ impl Roster {
 
     /// The agents with this name, id or number, oldest first.
     fn called_exactly(&self, text: &str) -> Vec<&Agent> {
+        let is_named = |id: &AgentId| self.get(*id).is_some_and(|agent| agent.identity.name.as_deref() == Some(text));
+        let by_name = self.named.iter().copied().filter(is_named);
         let by_number = number_in(text).and_then(|number| self.agent_with_number(number));
-        let mut called = self.listed(by_number.into_iter().chain(text.parse()).chain(self.named.iter().copied()));
-        let is_named = |agent: &Agent| agent.identity.name.as_deref() == Some(text);
-        let is_meant =
-            |agent: &&Agent| is_named(agent) || by_number == Some(agent.id()) || text.parse() == Ok(agent.id());
-        called.retain(is_meant);
-        called
+        self.listed(by_name.chain(text.parse()).chain(by_number))
     }
 
     /// The agents with a name, oldest first.
