@@ -82,7 +82,7 @@ impl Copier {
             is_disk_full: error.kind() == io::ErrorKind::StorageFull,
             error: io_error(&log_path(&self.dir), &error),
         })?;
-        Ok(checkpoint(&self.connect()?, "PASSIVE")?.copied)
+        Ok(checkpoint(&self.connect()?, "PASSIVE")?.map_or(0, |log| log.copied))
     }
 
     fn begin_brake(&self) -> std::result::Result<Connection, CopyFailure> {
@@ -108,29 +108,29 @@ pub(super) fn leave_log(conn: &Connection) -> Result<()> {
 }
 
 /// Bytes of the pages in the log. Its file may be longer, because it stays so when SQLite begins the log anew.
-#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Log {
     pub(super) length: u64,
     /// Up to this length it is copied into the database.
     pub(super) copied: u64,
 }
 
-/// Runs a checkpoint of this mode; `NOOP` copies nothing.
-pub(super) fn checkpoint(conn: &Connection, mode: &str) -> rusqlite::Result<Log> {
+/// Runs a checkpoint of this mode; `NOOP` copies nothing. `None` if another connection copies just now.
+pub(super) fn checkpoint(conn: &Connection, mode: &str) -> rusqlite::Result<Option<Log>> {
     checkpoint_of(conn, mode, frame(conn)?)
 }
 
-fn checkpoint_of(conn: &Connection, mode: &str, frame: u64) -> rusqlite::Result<Log> {
+fn checkpoint_of(conn: &Connection, mode: &str, frame: u64) -> rusqlite::Result<Option<Log>> {
     conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
-        // Both are -1 if another connection copies just now.
-        let bytes = |frames: i64| u64::try_from(frames).map_or(0, |frames| frames * frame);
-        Ok(Log { length: bytes(row.get(1)?), copied: bytes(row.get(2)?) })
+        // Both are -1 then.
+        let bytes = |frames: i64| u64::try_from(frames).ok().map(|frames| frames * frame);
+        let (length, copied) = (bytes(row.get(1)?), bytes(row.get(2)?));
+        Ok(length.zip(copied).map(|(length, copied)| Log { length, copied }))
     })
 }
 
 /// Whether the database has all that is in the log.
 pub(super) fn is_copied(conn: &Connection) -> bool {
-    checkpoint(conn, "NOOP").is_ok_and(|log| log.copied == log.length)
+    matches!(checkpoint(conn, "NOOP"), Ok(Some(log)) if log.copied == log.length)
 }
 
 /// Bytes of a page in the log.
@@ -142,7 +142,8 @@ fn frame(conn: &Connection) -> rusqlite::Result<u64> {
 /// The length of the log after each commit of this connection.
 pub(super) fn follow_length(conn: &mut Connection) -> Result<Arc<AtomicU64>> {
     let frame = frame(conn)?;
-    let length = Arc::new(AtomicU64::new(checkpoint_of(conn, "NOOP", frame)?.length));
+    let length = checkpoint_of(conn, "NOOP", frame)?.map_or(0, |log| log.length);
+    let length = Arc::new(AtomicU64::new(length));
     let followed = Arc::clone(&length);
     conn.wal_hook(Some(move |_: &mut Wal, frames| {
         followed.store(u64::try_from(frames).unwrap_or(0) * frame, Ordering::Relaxed);
@@ -154,7 +155,7 @@ pub(super) fn follow_length(conn: &mut Connection) -> Result<Arc<AtomicU64>> {
 /// Makes a log that a killed or failed process left durable, and empties it. If a sync of that process failed, parts of the log
 /// may exist in memory only, and after a power cut everything that follows them would be lost.
 pub(super) fn settle(conn: &Connection, dir: &Path) -> Result<()> {
-    let length = FILE_HEADER + checkpoint(conn, "NOOP")?.length;
+    let length = checkpoint(conn, "NOOP")?.map_or(u64::MAX, |log| FILE_HEADER + log.length);
     conn.execute_batch("BEGIN IMMEDIATE")?;
     let rewritten = wal::rewrite(dir, length);
     conn.execute_batch("ROLLBACK")?;
