@@ -29,6 +29,7 @@ pub fn terminal_modes(settings: &DisplaySettings) -> Modes {
         title: settings.title && has_title,
         mouse: settings.mouse,
         progress: settings.progress && has_progress && !is_in_tmux,
+        status: false,
         plain: settings.plain || is_plain,
         inline: settings.inline && abilities::has_scrollback(),
         overlaid: false,

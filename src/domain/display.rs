@@ -20,7 +20,7 @@ pub struct DisplaySettings {
     pub bell: bool,
     /// Whether the terminal shows a notification then.
     pub notify: bool,
-    /// Whether the window's icon shows progress.
+    /// Whether the window's icon shows progress, and the terminal is told what each agent does.
     pub progress: bool,
     /// A program that is run then, and its arguments; the text is the last one.
     pub notify_command: Vec<String>,
@@ -144,6 +144,31 @@ pub enum Progress {
     Working,
     /// An agent waits for an answer.
     Asks,
+}
+
+/// What one agent does, or the program as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusReport {
+    /// Empty for the program.
+    pub id: String,
+    pub activity: Activity,
+    /// How many per cent of its list of tasks are done.
+    pub percent: Option<usize>,
+    pub title: String,
+    pub message: String,
+}
+
+/// What a report says that is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    Idle,
+    Working,
+    Done,
+    Failed,
+    /// It waits for a permission.
+    AsksPermission,
+    /// It waits for another answer.
+    AsksQuestion,
 }
 
 /// How much of the conversation stays on the shell's screen at exit.

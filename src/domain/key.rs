@@ -13,6 +13,8 @@ pub enum Key {
     Mouse(MouseAction, u16, u16),
     /// The terminal window gained or lost the focus.
     Focus(bool),
+    /// The terminal's reply that it shows status reports.
+    ShowsStatus,
     /// The terminal's reply about its background: red, green and blue.
     Background([u8; 3]),
 }

@@ -57,6 +57,11 @@ impl Todo {
         self.0.iter().filter(|item| item.status == TodoStatus::Completed).count()
     }
 
+    /// How many per cent are completed; `None` without tasks.
+    pub fn percent(&self) -> Option<usize> {
+        (self.completed() * 100).checked_div(self.0.len())
+    }
+
     /// The current task, or else the next one.
     pub fn current(&self) -> Option<&TodoItem> {
         let with = |status| self.0.iter().find(|item| item.status == status);

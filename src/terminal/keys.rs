@@ -254,7 +254,7 @@ impl KeyDecoder {
         }
     }
 
-    /// A string from the terminal, which is skipped unless it is the reply about the background. Without an end it was Alt
+    /// A string from the terminal, which is skipped unless it is a reply that was asked for. Without an end it was Alt
     /// and a letter.
     fn take_in_text(&mut self, byte: u8) {
         let is_escaped = self.unit.ends_with(&[ESC]);
@@ -279,8 +279,11 @@ impl KeyDecoder {
     }
 
     fn end_text(&mut self) {
-        let reply = self.unit.strip_prefix(b"\x1b]").and_then(announce::background);
-        self.ready.extend(reply.map(Key::Background));
+        let reply = self.unit.strip_prefix(b"\x1b]").and_then(|reply| {
+            let shows_status = announce::is_status_reply(reply).then_some(Key::ShowsStatus);
+            shows_status.or_else(|| announce::background(reply).map(Key::Background))
+        });
+        self.ready.extend(reply);
         self.drop_unit();
     }
 

@@ -46,6 +46,8 @@ pub struct Modes {
     pub mouse: bool,
     /// The window's icon may show progress, which is cleared at the end.
     pub progress: bool,
+    /// The terminal was told what the agents do, which is cleared at the end.
+    pub status: bool,
     /// Nothing is changed: the terminal stays in line mode.
     pub plain: bool,
     /// The main screen is used, and the mouse is left to the terminal.
@@ -56,7 +58,7 @@ pub struct Modes {
 
 impl Default for Modes {
     fn default() -> Self {
-        Self { title: false, mouse: true, progress: false, plain: false, inline: false, overlaid: false }
+        Self { title: false, mouse: true, progress: false, status: false, plain: false, inline: false, overlaid: false }
     }
 }
 
@@ -94,6 +96,9 @@ fn leave_sequence(modes: Modes) -> String {
     out += if is_tmux() { RELEASE_OTHER_KEYS } else { "" };
     if modes.progress {
         out += announce::progress(Progress::None);
+    }
+    if modes.status {
+        out += announce::CLEAR_STATUS;
     }
     if modes.title {
         out += announce::POP_TITLE;
@@ -240,12 +245,16 @@ impl Tty {
 
     /// Goes to the alternate screen, or back to the main one.
     pub fn set_overlaid(&mut self, is_overlaid: bool) {
-        self.modes.overlaid = is_overlaid;
-        self.entered.iter_mut().for_each(|entered| entered.modes.overlaid = is_overlaid);
+        self.change_modes(|modes| modes.overlaid = is_overlaid);
+        self.queue(overlay_sequence(is_overlaid).as_bytes());
+    }
+
+    fn change_modes(&mut self, change: impl Fn(&mut Modes)) {
+        change(&mut self.modes);
+        self.entered.iter_mut().for_each(|entered| change(&mut entered.modes));
         if let Ok(mut slot) = ENTERED.lock() {
             slot.clone_from(&self.entered);
         }
-        self.queue(overlay_sequence(is_overlaid).as_bytes());
     }
 
     /// Reads the replies to a query, which would otherwise be typed into the shell.
@@ -295,7 +304,10 @@ impl Tty {
 
     /// Appends output to the backlog.
     pub fn queue(&mut self, bytes: &[u8]) {
-        self.awaits_reply |= bytes.ends_with(announce::QUERY.as_bytes());
+        self.awaits_reply |= bytes.ends_with(announce::ASK_ATTRIBUTES.as_bytes());
+        if !self.modes.status && announce::has_status(bytes) {
+            self.change_modes(|modes| modes.status = true);
+        }
         self.backlog.extend_from_slice(bytes);
     }
 
@@ -477,7 +489,7 @@ mod tests {
 
     #[test]
     fn the_terminal_is_restored_once_however_it_is_left() {
-        let modes = Modes { title: true, mouse: true, progress: true, ..Modes::default() };
+        let modes = Modes { title: true, mouse: true, progress: true, status: true, ..Modes::default() };
         let (enter, back) = (enter_sequence(modes).into_bytes(), leave_sequence(modes).into_bytes());
         let restores: [fn(&mut Tty); 2] = [|tty| tty.leave().expect("leaves"), |_| restore_for_panic()];
         for leave in restores {

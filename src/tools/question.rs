@@ -36,6 +36,11 @@ pub struct Question {
 const ASKS_BECAUSE: &str = "asks because: ";
 
 impl Question {
+    /// Whether it asks for values rather than for a permission.
+    pub fn wants_values(&self) -> bool {
+        self.answers.ask.is_empty()
+    }
+
     /// Adds the lines of a diff to the detail.
     pub fn add_diff(&mut self, lines: Vec<String>) {
         let begin = self.detail.len();

@@ -1,10 +1,15 @@
 //! Title, bell, notifications, progress, and the theme that follows the background.
 
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use polylogue::Change;
 use polylogue::config::{Abilities, DisplaySettings, Notification, ThemeSettings};
 
 use crate::support::attached::{ATTACHED, AttachedTerminal};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::Wait;
 use crate::support::pty::Pty;
 use crate::support::scene::app_with_agents;
 
@@ -87,6 +92,97 @@ fn each_can_be_switched_off_and_tmux_gets_the_bell() {
         assert!(announced.ends_with(expected), "{announced:?}");
         assert!(!is_off || !announced.contains('\x07'), "{announced:?}");
     }
+}
+
+/// Of these reports: the state with its kind, the label (empty: of the program) and the message.
+fn reports(sent: &str) -> Vec<(String, String, String)> {
+    let decoded = |text: &str| String::from_utf8(BASE64.decode(text).expect("base64")).expect("text");
+    let report = |report: &str| {
+        let pairs = report.split("\x1b\\").next().expect("an end").split(':');
+        let pairs: BTreeMap<&str, &str> = pairs.map(|pair| pair.split_once('=').expect("a pair")).collect();
+        let text = |key: &str| pairs.get(key).map(|text| decoded(text)).unwrap_or_default();
+        let state = [pairs["state"], pairs.get("kind").unwrap_or(&"")].join(" ").trim().to_owned();
+        let is_program = !pairs.contains_key("id");
+        assert_eq!(pairs.get("app"), is_program.then_some(&"polylogue"), "{report}");
+        (state, if is_program { String::new() } else { text("title") }, text("msg"))
+    };
+    sent.split("\x1b]7501;").skip(1).filter(|report| !report.starts_with('?')).map(report).collect()
+}
+
+#[test]
+fn a_terminal_that_shows_status_reports_is_told_what_each_agent_does() {
+    const ASK: &str = "\x1b]7501;?\x1b\\";
+    let told = |app: &mut Harness, terminal: &AttachedTerminal| {
+        app.turn();
+        let all = reports(&sent(app, terminal));
+        let text = |(state, label, message): &(String, String, String)| format!("{state}|{label}|{message}");
+        all.iter().map(text).collect::<Vec<_>>()
+    };
+    let (mut app, terminal) = scene(DisplaySettings::default(), ALL);
+    app.turn();
+    let first = sent(&mut app, &terminal);
+    assert!(first.contains(ASK) && reports(&first).is_empty(), "{first:?}");
+    app.say(1, "%tool bash {\"command\":\"echo it ran\"}");
+    app.turn_until_asked(1);
+    assert!(told(&mut app, &terminal).is_empty(), "a terminal that has not answered is told nothing");
+    terminal.type_bytes(&mut app, &ASK.as_bytes()[..4]);
+    terminal.type_bytes(&mut app, &ASK.as_bytes()[4..]);
+    assert_eq!(
+        told(&mut app, &terminal),
+        ["blocked permission||docs: bash: echo it ran", "blocked permission|docs|bash: echo it ran"]
+    );
+    assert_eq!(app.draft(0).text(), "", "the reply is not typed");
+    app.ask(1, Change::Interrupt);
+    app.turn_until_idle();
+    assert_eq!(told(&mut app, &terminal), ["clear||", "idle||"], "nothing is left of the question");
+    app.say(1, "hello");
+    app.turn_until_idle();
+    let finished = told(&mut app, &terminal);
+    assert_eq!(finished.last().map(String::as_str), Some("done|docs|"), "{finished:?}");
+    app.turn();
+    assert!(told(&mut app, &terminal).is_empty(), "what is as before is not said again");
+    terminal.terminal(&mut app).redraw();
+    let again = told(&mut app, &terminal);
+    assert!(again.contains(&"done|docs|".to_owned()), "after another program had the terminal: {again:?}");
+
+    let off = DisplaySettings { progress: false, ..DisplaySettings::default() };
+    let (mut app, terminal) = scene(off, ALL);
+    app.turn();
+    assert!(!sent(&mut app, &terminal).contains("7501"));
+}
+
+#[test]
+fn an_agent_that_waits_to_try_again_works_and_what_was_told_survives_a_resize() {
+    let (mut app, mut terminal) = scene(DisplaySettings::default(), ALL);
+    app.turn();
+    terminal.type_bytes(&mut app, b"\x1b]7501;?\x1b\\");
+    app.turn();
+    sent(&mut app, &terminal);
+    let todo = r#"{"todos":[{"content":"look","status":"completed"},{"content":"write","status":"in_progress"}]}"#;
+    app.say(1, &format!("%tool todo {todo}\n%next\n%fail 503 busy"));
+    app.turn_until("it waits", |app| matches!(app.agent(1).wait(), Wait::Retry { .. }));
+    app.turn();
+    let told = sent(&mut app, &terminal);
+    let last = reports(&told).pop().expect("a report");
+    assert_eq!(last, ("working".into(), "docs".into(), "write".into()), "{told:?}");
+    assert!(told.contains(":progress=50:"), "{told:?}");
+    terminal.resize(&mut app, (90, 20));
+    app.ask(1, Change::Interrupt);
+    app.turn_until_idle();
+    app.turn();
+    let told = sent(&mut app, &terminal);
+    let states: Vec<String> = reports(&told).into_iter().map(|(state, ..)| state).collect();
+    assert_eq!(states, ["clear", "idle"], "{told:?}");
+    app.say(1, "%hang");
+    app.turn();
+    let told = sent(&mut app, &terminal);
+    assert!(told.contains("\x1b]9;4;3\x07"), "{told:?}");
+    terminal.resize(&mut app, (100, 20));
+    app.ask(1, Change::Interrupt);
+    app.turn_until_idle();
+    app.turn();
+    let told = sent(&mut app, &terminal);
+    assert!(told.contains("\x1b]9;4;0\x07"), "{told:?}");
 }
 
 #[test]

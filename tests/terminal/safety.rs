@@ -28,9 +28,9 @@ fn is_harmless(chat: &mut Chat) {
     assert!(chat.pty.screen().alternate_screen());
 }
 
-/// The output without our own titles and our own query.
+/// The output without our own titles and our own queries.
 fn without_own(raw: &str) -> String {
-    let mut rest = raw.replace("\x1b]11;?\x1b\\", "");
+    let mut rest = raw.replace("\x1b]11;?\x1b\\", "").replace("\x1b]7501;?\x1b\\", "");
     while let Some(start) = rest.find("\x1b]2;") {
         let length = rest[start..].find(" - polylogue\x07").expect("a title of ours") + " - polylogue\x07".len();
         let title = rest.drain(start..start + length).collect::<String>();

@@ -345,7 +345,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     display(
         "display.progress",
-        "Show progress on the icon of the window",
+        "Show on the window what the agents do: progress, and OSC 7501",
         Kind::Bool(|config| &mut config.display.progress),
     ),
     display(

@@ -1,6 +1,9 @@
-//! Output to one terminal besides its frames: the title of its window, progress, and that an agent needs the person.
+//! Output to one terminal besides its frames: the title of its window, progress, what each agent does, and that an agent
+//! needs the person.
 
-use crate::domain::display::{Abilities, DisplaySettings, Progress};
+use std::collections::BTreeMap;
+
+use crate::domain::display::{Abilities, DisplaySettings, Progress, StatusReport};
 use crate::terminal::announce;
 
 #[derive(Debug, Default)]
@@ -13,15 +16,33 @@ pub(super) struct Announcer {
     /// None until the terminal reports it for the first time.
     has_focus: Option<bool>,
     title: String,
-    progress: Progress,
-    /// The terminal was asked for its background.
-    has_asked: bool,
+    /// `None`: unknown.
+    progress: Option<Progress>,
+    /// What the terminal has still to be asked.
+    questions: String,
+    /// It is asked whether it shows status reports.
+    offers_reports: bool,
+    /// It shows them.
+    takes_reports: bool,
+    /// The last report for each id; empty: unknown.
+    reported: BTreeMap<String, String>,
 }
 
 impl Announcer {
     pub fn new(abilities: Abilities, settings: &DisplaySettings) -> Self {
         if abilities.is_plain {
-            return Self { has_asked: true, ..Self::default() };
+            return Self::default();
+        }
+        let mut questions = String::new();
+        let offers_reports = abilities.has_replies && settings.progress;
+        if offers_reports {
+            questions += announce::ASK_STATUS;
+        }
+        if abilities.has_replies && settings.theme.follows_background() {
+            questions += announce::ASK_BACKGROUND;
+        }
+        if !questions.is_empty() {
+            questions += announce::ASK_ATTRIBUTES;
         }
         Self {
             abilities,
@@ -29,7 +50,9 @@ impl Announcer {
             has_bell: settings.bell,
             has_notification: settings.notify,
             has_progress: settings.progress && abilities.has_progress && !abilities.is_in_tmux,
-            has_asked: !abilities.has_replies || !settings.theme.follows_background(),
+            progress: Some(Progress::None),
+            questions,
+            offers_reports,
             ..Self::default()
         }
     }
@@ -38,27 +61,54 @@ impl Announcer {
         self.has_focus = Some(has_focus);
     }
 
+    /// The terminal has answered that it shows status reports. If it was not asked, the answer is for another program.
+    pub fn accept_reports(&mut self) {
+        self.takes_reports = self.offers_reports;
+    }
+
+    /// Whether the terminal shows status reports.
+    pub fn takes_reports(&self) -> bool {
+        self.takes_reports
+    }
+
+    /// Says everything again: another program may have had the terminal.
+    pub fn forget(&mut self) {
+        self.title.clear();
+        self.progress = None;
+        self.reported.values_mut().for_each(String::clear);
+    }
+
     /// Whether the person looks elsewhere. A terminal that never reported its focus counts as focused, except in tmux,
     /// which by default does not report it.
     pub fn is_away(&self) -> bool {
         !self.has_focus.unwrap_or(!self.abilities.is_in_tmux)
     }
 
-    /// The output after a frame: a new title and new progress, and after the first frame the question about the
-    /// background.
+    /// The output after a frame: what is new, and after the first frame the questions.
     pub fn after_frame(&mut self, title: String, progress: Progress) -> String {
         let mut out = String::new();
         if self.has_title && title != self.title {
             out += &announce::title(&title);
             self.title = title;
         }
-        if self.has_progress && progress != self.progress {
+        if self.has_progress && self.progress != Some(progress) {
             out += announce::progress(progress);
-            self.progress = progress;
+            self.progress = Some(progress);
         }
-        if !std::mem::replace(&mut self.has_asked, true) {
-            out += announce::QUERY;
-        }
+        out += &std::mem::take(&mut self.questions);
+        out
+    }
+
+    /// What is new in these reports.
+    pub fn report(&mut self, reports: &[StatusReport]) -> String {
+        let mut out = String::new();
+        let sequences = reports.iter().map(|report| (report.id.clone(), announce::status(report)));
+        let reports: BTreeMap<String, String> = sequences.collect();
+        let ended = self.reported.keys().filter(|id| !reports.contains_key(*id));
+        ended.for_each(|id| out += &announce::clear_status(id));
+        let new = reports.iter().filter(|(id, sequence)| self.reported.get(*id) != Some(sequence));
+        new.for_each(|(_, sequence)| out += sequence);
+        self.reported = reports;
         out
     }
 

@@ -25,7 +25,7 @@ use crate::repl::terminals::painter::{Painted, Painter, ScreenInfo};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 use crate::repl::terminals::separator::{MOST_NAMES, Names, Separator};
 use crate::repl::terminals::status::StatusLine;
-use crate::repl::terminals::{Notice, Terminal, Terminals, leave_view, lines, overview, unseen};
+use crate::repl::terminals::{Notice, Terminal, Terminals, leave_view, lines, overview, reports, unseen};
 use crate::repl::timeout::SPINNER_STEP;
 use crate::team::Gate;
 
@@ -121,6 +121,7 @@ impl Terminals {
     pub(in crate::repl) fn render(&mut self, core: &mut Core) -> Vec<(TerminalId, AgentId)> {
         let mut drawn = Vec::new();
         for at in self.ids() {
+            self.report(core, at);
             if self.postpones_view(core, at) {
                 continue;
             }
@@ -142,6 +143,14 @@ impl Terminals {
             self.alerts.run(&core.config().display.notify_command, &text::sanitise(&message));
         }
         self.iter_mut().for_each(|terminal| terminal.alert(&message));
+    }
+
+    /// Tells a terminal that shows it what has changed in what the agents do.
+    fn report(&mut self, core: &Core, at: TerminalId) {
+        let Some(terminal) = self.get(at).filter(|terminal| terminal.takes_reports()) else { return };
+        let Some(shown) = core.agent(terminal.focus) else { return };
+        let reports = reports::reports(core, &self.unseen, shown);
+        self.get_mut(at).into_iter().for_each(|terminal| terminal.report(&reports));
     }
 
     fn draw(&mut self, core: &mut Core, at: TerminalId) {

@@ -151,7 +151,7 @@ pub fn action_of(key: &Key, situation: &Situation, keymap: &KeyMap) -> Action {
     match key {
         Key::Paste(text) => Action::Paste(text.clone()),
         Key::Wheel(notches) => Action::Scroll(Scroll::Rows(isize::try_from(*notches).unwrap_or(0) * WHEEL_ROWS)),
-        Key::Focus(_) | Key::Background(_) | Key::Mouse(..) => Action::Nothing,
+        Key::Focus(_) | Key::Background(_) | Key::ShowsStatus | Key::Mouse(..) => Action::Nothing,
         Key::Press(code, modifiers) => {
             let answer = answer_for_key(*code, *modifiers, situation).filter(|_| situation.prefix.is_none());
             answer.unwrap_or_else(|| bound(key, situation, keymap))

@@ -29,6 +29,7 @@ mod pane;
 mod popup;
 mod query;
 mod question;
+mod reports;
 mod selection;
 mod separator;
 mod setup;

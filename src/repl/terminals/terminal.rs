@@ -10,7 +10,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::choices::Choices;
-use crate::domain::display::{DisplaySettings, Progress};
+use crate::domain::display::{DisplaySettings, Progress, StatusReport};
 use crate::domain::draft::Draft;
 use crate::domain::draft::vi::Vi;
 use crate::domain::frame::{Frame, Row};
@@ -221,6 +221,11 @@ impl Terminal {
 
     /// Draws the next frame completely, because the content of the terminal is unknown.
     pub fn redraw(&mut self) {
+        self.invalidate();
+        self.announcer.forget();
+    }
+
+    fn invalidate(&mut self) {
         self.display.invalidate();
         self.inline.iter_mut().for_each(|inline| inline.screen.invalidate());
     }
@@ -414,7 +419,7 @@ impl Terminal {
     /// Reads the size and redraws everything.
     pub(in crate::repl) fn measure(&mut self) {
         self.size = self.device.size(self.size);
-        self.redraw();
+        self.invalidate();
     }
 
     /// Whether a frame may be drawn now.
@@ -474,6 +479,7 @@ impl Terminal {
                 self.display.set_theme(theme);
             }
             Key::Background(_) => {}
+            Key::ShowsStatus => self.announcer.accept_reports(),
             Key::Mouse(action, column, row) => self.on_mouse(*action, *column, *row),
             _ => {
                 self.input.revision += u64::from(self.input.selection.clear());
@@ -498,6 +504,20 @@ impl Terminal {
             self.input.notice = Some(Notice { text, about: None });
         }
         self.input.revision += u64::from(self.input.selection != before);
+    }
+
+    /// Whether it shows what the agents do, and takes output now.
+    pub(super) fn takes_reports(&self) -> bool {
+        self.announcer.takes_reports() && self.is_ready()
+    }
+
+    /// Says what has changed in these reports.
+    pub(super) fn report(&mut self, reports: &[StatusReport]) {
+        let out = self.announcer.report(reports);
+        if !out.is_empty() {
+            self.device.write(out.as_bytes());
+            self.flush();
+        }
     }
 
     /// Whether the person looks elsewhere.
@@ -570,6 +590,7 @@ impl Terminal {
             && self.edited.is_none()
         {
             tty.enter()?;
+            self.announcer.forget();
         }
         self.measure();
         Ok(())

@@ -35,6 +35,7 @@ fn name(key: &Key) -> String {
         Key::Wheel(notches) => format!("Wheel-{}", if *notches < 0 { "up" } else { "down" }),
         Key::Mouse(action, column, row) => format!("{action:?}-{column}-{row}"),
         Key::Background(rgb) => format!("Background-{rgb:?}"),
+        Key::ShowsStatus => "ShowsStatus".to_owned(),
         Key::Focus(has) => format!("Focus-{}", if *has { "in" } else { "out" }),
         Key::Press(code, Modifiers { ctrl, alt, shift }) => {
             let held = [(ctrl, "C-"), (alt, "A-"), (shift, "S-")];
