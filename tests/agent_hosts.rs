@@ -13,6 +13,7 @@ mod faults;
 mod files;
 mod real;
 mod sandbox;
+mod session;
 mod tools;
 
 /// The program of a scripted host, in this workspace.

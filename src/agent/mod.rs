@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::agent_host::HostCommand;
 use crate::domain::approval::Policy;
 use crate::domain::attachment::Files;
 use crate::domain::called::{label, name_and_title};
@@ -378,6 +379,13 @@ impl Agent {
     /// Whether its last turn ended with an error and no other has begun.
     pub fn has_failed(&self) -> bool {
         self.state == State::Idle && self.last_end == Some(TurnEnd::Failed)
+    }
+
+    /// The commands of the host that it talks to, as far as known.
+    pub fn host_commands(&self) -> impl Iterator<Item = &HostCommand> {
+        let endpoint = &self.inputs.endpoint;
+        let is_its = move |command: &&HostCommand| endpoint.is_host() && command.host == endpoint.model;
+        self.inputs.environment.host_commands.iter().filter(is_its)
     }
 
     /// Whether its last turn can be tried again.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use clap::Arg;
 
 use super::arguments::{positional_at, split_word, takes_rest, value_name};
-use super::{CommandContext, CommandSpec, all, find, replacement, server_prompt, skills};
+use super::{CommandContext, CommandSpec, all, find, host_command, replacement, server_prompt, skills};
 use crate::agent::Agent;
 use crate::base::fuzzy::Fuzzy;
 use crate::base::text;
@@ -106,11 +106,14 @@ fn complete_name(typed: &str, context: &CommandContext) -> Vec<Completion> {
     let prompts = server_prompt::all(context).iter().map(|prompt| (prompt.full_name.as_str(), prompt.about.as_str()));
     let built_in = all().filter(|spec| replacement(context, spec.name).is_none());
     let built_in = built_in.map(|spec| (spec.name, spec.about));
-    let all: Vec<(&str, &str)> = built_in.chain(custom).chain(prompts).collect();
-    let is_hidden = |name: &str| all.iter().any(|(known, _)| *known == name);
-    let skills = skills::for_people(context).filter(|skill| !is_hidden(&skill.name));
-    let skills: Vec<(&str, &str)> = skills.map(|skill| (skill.name.as_str(), skill.description.as_str())).collect();
-    let all: Vec<(&str, &str)> = all.iter().copied().chain(skills).collect();
+    let skills = skills::for_people(context).map(|skill| (skill.name.as_str(), skill.description.as_str()));
+    let of_host = host_command::all(context).map(|command| (command.name.as_str(), command.about.as_str()));
+    let mut all: Vec<(&str, &str)> = built_in.chain(custom).chain(prompts).collect();
+    for (name, about) in skills.chain(of_host) {
+        if !all.iter().any(|(known, _)| *known == name) {
+            all.push((name, about));
+        }
+    }
     let names: Vec<String> = all.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut fitting: Vec<&String> = names.iter().filter(|name| name.starts_with(typed)).collect();
     if fitting.is_empty() {

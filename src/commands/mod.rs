@@ -21,6 +21,7 @@ mod export;
 mod fork;
 mod help;
 mod hooks;
+mod host_command;
 mod init;
 mod interrupt;
 mod kill;
@@ -474,6 +475,8 @@ pub fn read_queued(line: &str, context: &CommandContext) -> Result<InputResult> 
         (None, None) => match (skills::find(context, name), server_prompt::find(context, name)) {
             (Some(skill), _) => Ok(skills::run_skill(skill, arguments)),
             (None, Some(prompt)) => server_prompt::run(prompt, arguments),
+            // The host reads the line itself.
+            (None, None) if host_command::find(context, name).is_some() => Ok(InputResult::Message(line.to_owned())),
             (None, None) => Err(unknown(name, context)),
         },
     }
@@ -537,7 +540,8 @@ fn unknown(name: &str, context: &CommandContext) -> Error {
     }
     let custom = context.config.commands.iter().map(|command| command.name.as_str());
     let skills = skills::for_people(context).map(|skill| skill.name.as_str());
-    let names = all().map(|spec| spec.name).chain(custom).chain(skills);
+    let of_host = host_command::all(context).map(|command| command.name.as_str());
+    let names = all().map(|spec| spec.name).chain(custom).chain(skills).chain(of_host);
     usage_error(match text::nearest(name, names) {
         Some(nearest) => format!("unknown command /{name}: did you mean /{nearest}?"),
         None => format!("unknown command /{name}: /help lists all commands (type // to send a message with a slash)"),

@@ -23,6 +23,18 @@ pub struct AgentHost {
     pub install: Option<&'static str>,
 }
 
+/// A command that a host offers in a session: a message that begins with a slash and its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostCommand {
+    /// The name of the host.
+    pub host: String,
+    pub name: String,
+    /// What it does, in the host's words.
+    pub about: String,
+    /// What may follow the name.
+    pub hint: String,
+}
+
 /// A host that is known without configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownHost {

@@ -5,14 +5,17 @@
 //! message goes there, also after a restart. What the session cannot know is sent as a transcript before the message:
 //! the whole conversation to a new session, and to a known one what other models have written since.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::base::error::Result;
 use crate::base::text::shortened;
+use crate::domain::attachment::{Files, readable_text, references};
 use crate::domain::endpoint::HOSTS;
 use crate::domain::message::{Body, Message, Reply};
+use crate::domain::thinking::Thinking;
 use crate::provider::{Conversation, NoBytes, ProviderRequest, ProviderSpec};
 
 /// How long a host may say nothing: it thinks, or waits for its own provider.
@@ -46,6 +49,9 @@ pub struct HostPrompt {
     pub goes_on: bool,
     /// The new messages.
     pub text: String,
+    /// The images and documents that they refer to.
+    pub files: Files,
+    pub thinking: Thinking,
     /// What the session does not know of the conversation before the message.
     pub unknown: String,
     /// The same for a new session.
@@ -113,7 +119,11 @@ fn prompt(conversation: &Conversation<'_>) -> Result<HostPrompt> {
     // A summary, a title or a judge has no tools and depends on its instructions. Other agents use those of the host.
     let instructions = Some(conversation.system).filter(|system| conversation.tools.is_empty() && !system.is_empty());
     let text = instructions.into_iter().chain(texts).collect::<Vec<_>>().join("\n\n");
-    Ok(HostPrompt { host, session, goes_on, text, unknown, transcript: transcript(before) })
+    let known = &conversation.endpoint.files;
+    let files = references(&text).into_iter().filter_map(|found| known.get_key_value(found.digest));
+    let files = files.map(|(digest, file)| (digest.clone(), Rc::clone(file))).collect();
+    let (thinking, transcript) = (conversation.thinking, transcript(before));
+    Ok(HostPrompt { host, session, goes_on, text, files, thinking, unknown, transcript })
 }
 
 /// Without the calls that belong to the reply before.
@@ -131,7 +141,7 @@ fn transcript(messages: &[&Message]) -> String {
             break;
         }
         let part = match &message.body {
-            Body::User(said) => part("user", said),
+            Body::User(said) => part("user", &readable_text(said)),
             Body::System(said) => part("instruction", said),
             Body::Compaction(compaction) => part("summary", &compaction.text()),
             Body::Assistant(reply) => part("assistant", &reply.text),
@@ -164,7 +174,6 @@ mod tests {
     use crate::base::id::MessageId;
     use crate::domain::endpoint::Endpoint;
     use crate::domain::message::Signature;
-    use crate::domain::thinking::Thinking;
     use crate::domain::tool::{ToolCall, ToolResult};
 
     fn said(text: &str) -> Body {

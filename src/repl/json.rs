@@ -6,6 +6,7 @@ use crate::agent::{Agent, PendingQuestion};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::commands::{agent_as_json, question_id};
+use crate::domain::agent_host::HostCommand;
 use crate::domain::mcp::McpPrompt;
 use crate::domain::skill::Skill;
 use crate::domain::title::title;
@@ -26,7 +27,7 @@ pub(super) fn describe(core: &Core, id: AgentId) -> Result<Value> {
     Ok(described)
 }
 
-/// The skills and prompts that a person can use by name at an agent.
+/// The skills, prompts and commands of a host that a person can use by name at an agent.
 pub(super) fn commands_as_json(core: &Core, agent: AgentId) -> Value {
     let Some(agent) = core.agent(agent) else { return json!([]) };
     let environment = &agent.inputs.environment;
@@ -34,7 +35,11 @@ pub(super) fn commands_as_json(core: &Core, agent: AgentId) -> Value {
         |skill: &Skill| json!({"name": skill.name, "description": skill.description, "hint": skill.argument_hint});
     let prompt =
         |prompt: &McpPrompt| json!({"name": prompt.full_name, "description": prompt.about, "hint": prompt.usage()});
-    environment.skills.for_people().map(skill).chain(environment.mcp_prompts.iter().map(prompt)).collect()
+    let of_host =
+        |command: &HostCommand| json!({"name": command.name, "description": command.about, "hint": command.hint});
+    let own = environment.skills.for_people().map(skill).chain(environment.mcp_prompts.iter().map(prompt));
+    let is_skill = |name: &str| environment.skills.for_people().any(|skill| skill.name == name);
+    own.chain(agent.host_commands().filter(|command| !is_skill(&command.name)).map(of_host)).collect()
 }
 
 /// The open questions of all agents, oldest first.

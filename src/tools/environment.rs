@@ -14,6 +14,7 @@ use super::{
 };
 use crate::base::id::AgentId;
 use crate::base::text::nearest;
+use crate::domain::agent_host::HostCommand;
 use crate::domain::definition::AgentDefinition;
 use crate::domain::hook::{Hook, own_name};
 use crate::domain::mcp::{McpPrompt, McpResource, McpTool};
@@ -76,6 +77,8 @@ pub struct Environment {
     pub mcp_resources: Arc<[McpResource]>,
     /// The prompts that a person can use as commands, as far as known.
     pub mcp_prompts: Arc<[McpPrompt]>,
+    /// The commands of the host that it talks to, as far as known.
+    pub host_commands: Arc<[HostCommand]>,
     /// What every system prompt ends with.
     pub added_prompt: Arc<str>,
     /// The definitions of agents of the person and of projects.
@@ -130,6 +133,7 @@ impl Environment {
             mcp_tools: Arc::new([]),
             mcp_resources: Arc::new([]),
             mcp_prompts: Arc::new([]),
+            host_commands: Arc::new([]),
             definitions: Arc::new([]),
             added_prompt: Arc::default(),
             hooks: Arc::new([]),

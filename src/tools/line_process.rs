@@ -18,8 +18,8 @@ use crate::sandbox::Watch;
 
 /// Bytes read from one pipe per turn, so that a process with much output does not delay others.
 const BYTES_PER_TURN: usize = 256 << 10;
-/// Bytes that wait to be written to a process that does not read.
-const MAX_UNWRITTEN: usize = 16 << 20;
+/// Bytes that wait to be written to a process that does not read, while more is sent to it.
+const MAX_UNWRITTEN: usize = 64 << 20;
 /// Bytes kept of the end of its standard error.
 const MAX_ERRORS: usize = 4 << 10;
 /// How long a process may take to end before it is killed. Its supervisor kills its descendants before that.
@@ -67,6 +67,8 @@ pub struct LineProcess {
     /// It broke the rules of the pipe: what it did.
     fault: Option<String>,
     unwritten: VecDeque<u8>,
+    /// How much of it the last write has left.
+    left: usize,
     errors: Vec<u8>,
     /// The feature that it belongs to, and its number there.
     feature: (&'static str, u64),
@@ -84,6 +86,7 @@ impl LineProcess {
             arrived: Vec::new(),
             fault: None,
             unwritten: VecDeque::new(),
+            left: 0,
             errors: Vec::new(),
             feature,
             closed_until: None,
@@ -164,21 +167,22 @@ impl LineProcess {
 
     /// Adds a line to what is written next.
     pub fn push(&mut self, line: &str) {
+        if self.left > MAX_UNWRITTEN {
+            self.fault = Some("does not read its input".into());
+        }
         self.unwritten.extend(line.as_bytes());
         self.unwritten.push_back(b'\n');
     }
 
     /// Writes as far as it reads; the rest follows.
     pub fn write(&mut self, reactor: &mut Reactor) -> Result<()> {
-        if self.unwritten.len() > MAX_UNWRITTEN {
-            self.fault = Some("does not read its input".into());
-        }
         let source = self.source(Port::Input);
         while let (Some(input), false) = (&mut self.process.input, self.unwritten.is_empty()) {
             match input.write(self.unwritten.as_slices().0) {
                 Ok(count) => drop(self.unwritten.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.left = self.unwritten.len();
                     let fd = input.as_raw_fd();
                     return reactor.watch(source, fd, false, true);
                 }
@@ -186,6 +190,7 @@ impl LineProcess {
                 Err(_) => self.unwritten.clear(),
             }
         }
+        self.left = 0;
         reactor.unwatch(source);
         Ok(())
     }

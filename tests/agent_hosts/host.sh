@@ -33,6 +33,7 @@ post() {
     ' bash "$1" "$2"
 }
 tool() { post "$url" "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"$1\",\"arguments\":$2}}"; }
+modes() { modes="{\"sessionId\":\"s1\",\"modes\":{\"currentModeId\":\"$mode\",\"availableModes\":[{\"id\":\"ask\",\"name\":\"Ask\"},{\"id\":\"plan\",\"name\":\"Plan\"}]}}"; }
 end() { id=$prompt; answer "{\"stopReason\":\"$1\",\"usage\":{\"inputTokens\":7,\"outputTokens\":3,\"totalTokens\":10}}"; }
 
 while read -r line; do
@@ -44,6 +45,8 @@ while read -r line; do
         old) answer '{"protocolVersion":0}' ;;
         mute) ;;
         missing) echo 'cannot find module left-pad' >&2; exit 1 ;;
+        sees) answer '{"protocolVersion":1,"agentCapabilities":{"promptCapabilities":{"image":true}}}' ;;
+        modes) answer '{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}' ;;
         *) answer '{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true}},"authMethods":[{"id":"login","name":"Log in","description":"run login"}]}' ;;
         esac ;;
     *'"method":"session/new"'*)
@@ -51,14 +54,46 @@ while read -r line; do
         url=${url%%\"*}
         case $behaviour in
         auth) refuse -32000 'Authentication required' ;;
+        modes) mode=ask; modes; answer "$modes" ;;
+        thinks)
+            value=default
+            answer '{"sessionId":"s1","configOptions":[{"id":"effort","category":"thought_level","currentValue":"default","options":[{"value":"default"},{"value":"high"}]}]}' ;;
+        commands)
+            answer '{"sessionId":"s1"}'
+            update available_commands_update '"availableCommands":[{"name":"polish","description":"Polish the text","input":{"hint":"FILE"}},{"name":"help","description":"Not this one"}]' ;;
         *) answer '{"sessionId":"s1"}' ;;
         esac ;;
+    *'"method":"session/load"'*) mode=plan; modes; answer "$modes" ;;
+    *'"method":"session/set_config_option"'*)
+        value=${line#*\"value\":\"}
+        value=${value%%\"*}
+        answer '{}' ;;
+    *'"method":"session/set_mode"'*)
+        mode=${line#*\"modeId\":\"}
+        mode=${mode%%\"*}
+        answer '{}' ;;
     *'"method":"session/cancel"'*)
         [ "$behaviour" = edits ] && touch late
         [ "$behaviour" = stubborn ] || end cancelled ;;
     *'"method":"session/prompt"'*)
         prompt=$id
         case $behaviour in
+        modes) text "mode: $mode"; end end_turn ;;
+        thinks) text "thinks: $value"; end end_turn ;;
+        sees | blind)
+            blocks=
+            rest=$line
+            while case $rest in *'"type":"'*) true ;; *) false ;; esac do
+                rest=${rest#*\"type\":\"}
+                blocks="$blocks ${rest%%\"*}"
+            done
+            case $line in *'"mimeType":"image/png"'*) blocks="$blocks of png" ;; esac
+            text "blocks:$blocks"
+            end end_turn ;;
+        commands)
+            typed=${line#*\"text\":\"}
+            text "got ${typed%%\"*}"
+            end end_turn ;;
         dies) text half; echo 'out of memory' >&2; exit 9 ;;
         waits | stubborn) text 'I am here' ;;
         flood) yes '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"}}}}' ;;

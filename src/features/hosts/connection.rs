@@ -7,15 +7,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::options::{Choice, Choices};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::base::json_rpc::{self, AUTH_REQUIRED, Fault, Incoming, UNKNOWN_METHOD};
 use crate::base::text::{sanitise, truncate};
+use crate::domain::attachment::{Files, PDF, Piece, pieces};
 
 /// The version of the protocol that is spoken (agentclientprotocol.com).
 const VERSION: u64 = 1;
 /// How long a host may take to answer `initialize` or to open a session.
 const START: Duration = Duration::from_secs(60);
+/// How long the images of a message may be, as they are sent.
+const MAX_IMAGES: usize = 32 << 20;
 /// The width of an error that is shown, in columns.
 const ERROR_WIDTH: usize = 400;
 
@@ -34,7 +38,7 @@ pub(super) enum Event {
     Opened {
         agent: AgentId,
         request: u64,
-        result: Result<Opened, Fault>,
+        result: Result<Box<Opened>, Fault>,
     },
     Update {
         session: String,
@@ -45,6 +49,11 @@ pub(super) enum Event {
         session: String,
         request: Value,
         params: Value,
+    },
+    /// The options of a session are these now.
+    Options {
+        session: String,
+        options: Value,
     },
     /// The turn that this request has begun is over.
     Ended {
@@ -65,8 +74,7 @@ pub(super) struct Opened {
     pub(super) session: String,
     /// It has the earlier conversation.
     pub(super) is_loaded: bool,
-    /// The id of the option that chooses the model.
-    pub(super) model_option: Option<String>,
+    pub(super) choices: Choices,
 }
 
 /// An answer for the host: to this request, with this option; without one the turn was cancelled.
@@ -81,9 +89,12 @@ enum Pending {
     Prompt {
         session: String,
     },
-    SetModel {
+    /// A value is chosen in a session.
+    Set {
         agent: AgentId,
-        model: String,
+        session: String,
+        what: &'static str,
+        value: String,
     },
     /// Its answer is ignored.
     Other,
@@ -97,6 +108,7 @@ struct Abilities {
     closes: bool,
     forks: bool,
     takes_http_mcp: bool,
+    takes_images: bool,
     /// Ways to log in, in its own words.
     logins: Vec<String>,
 }
@@ -107,8 +119,8 @@ pub(super) struct Connection {
     outgoing: Vec<String>,
     events: VecDeque<Event>,
     abilities: Option<Abilities>,
-    /// Sessions that are being loaded: their updates repeat what is known.
-    loading: Vec<String>,
+    /// Sessions that are being loaded, with the commands that they have. Their other updates repeat what is known.
+    loading: BTreeMap<String, Option<Value>>,
 }
 
 impl Connection {
@@ -120,7 +132,7 @@ impl Connection {
             outgoing: Vec::new(),
             events: VecDeque::new(),
             abilities: None,
-            loading: Vec::new(),
+            loading: BTreeMap::new(),
         };
         let capabilities = json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
         let info = json!({"name": "polylogue", "title": "polylogue", "version": env!("CARGO_PKG_VERSION")});
@@ -159,7 +171,7 @@ impl Connection {
             Opening::Load(id) if abilities.loads || abilities.resumes => {
                 let method = if abilities.resumes { "session/resume" } else { "session/load" };
                 params["sessionId"] = id.as_str().into();
-                self.loading.push(id.clone());
+                self.loading.insert(id.clone(), None);
                 (method, Opening::Load(id))
             }
             Opening::Fork(id) if abilities.forks => {
@@ -171,9 +183,29 @@ impl Connection {
         Some(self.request(method, params, Pending::Open { agent, opening }, Some(now + START)))
     }
 
-    /// Begins a turn. Returns the number of the request.
-    pub(super) fn prompt(&mut self, session: &str, text: &str) -> u64 {
-        let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
+    /// Begins a turn of an agent with a text and the files that it refers to. Returns the number of the request.
+    pub(super) fn prompt(&mut self, agent: AgentId, session: &str, text: &str, files: &Files) -> u64 {
+        let takes_images = self.abilities.as_ref().is_some_and(|abilities| abilities.takes_images);
+        let mut blocks: Vec<Value> = Vec::new();
+        let mut room = MAX_IMAGES;
+        for piece in pieces(text, files) {
+            match piece {
+                Piece::Text(text) => blocks.push(json!({"type": "text", "text": text})),
+                Piece::File(_, file) if takes_images && file.media_type != PDF && file.base64.len() <= room => {
+                    room -= file.base64.len();
+                    blocks.push(json!({"type": "image", "mimeType": file.media_type, "data": file.base64}));
+                }
+                Piece::File(name, file) => {
+                    let why = match takes_images && file.media_type != PDF {
+                        true => format!("the images of a message are larger than {} MiB", MAX_IMAGES >> 20),
+                        false => "this host does not take such a file in a message".to_owned(),
+                    };
+                    let text = format!("{name} was not sent: {why}");
+                    self.events.push_back(Event::Note { agent, text });
+                }
+            }
+        }
+        let params = json!({"sessionId": session, "prompt": blocks});
         self.request("session/prompt", params, Pending::Prompt { session: session.to_owned() }, None)
     }
 
@@ -188,10 +220,21 @@ impl Connection {
         }
     }
 
-    /// Chooses the model of a session.
-    pub(super) fn set_model(&mut self, agent: AgentId, session: &str, option: &str, model: &str) {
-        let params = json!({"sessionId": session, "configId": option, "value": model});
-        self.request("session/set_config_option", params, Pending::SetModel { agent, model: model.to_owned() }, None);
+    /// Chooses a value in a session.
+    pub(super) fn choose(
+        &mut self,
+        (agent, session): (AgentId, &str),
+        what: &'static str,
+        choice: &mut Choice,
+        value: &str,
+    ) {
+        let (method, params) = choice.choose(session, value);
+        self.request(
+            method,
+            params,
+            Pending::Set { agent, session: session.to_owned(), what, value: value.to_owned() },
+            None,
+        );
     }
 
     /// Answers a question: with one of its options, or that the turn was cancelled.
@@ -258,8 +301,11 @@ impl Connection {
 
     fn on_update(&mut self, mut params: Value) {
         let session = text(&params, "sessionId");
-        if !self.loading.contains(&session) {
-            self.events.push_back(Event::Update { session, update: params["update"].take() });
+        let update = params["update"].take();
+        match self.loading.get_mut(&session) {
+            Some(commands) if update["sessionUpdate"] == "available_commands_update" => *commands = Some(update),
+            Some(_) => {}
+            None => self.events.push_back(Event::Update { session, update }),
         }
     }
 
@@ -275,26 +321,34 @@ impl Connection {
             },
             Pending::Open { agent, opening } => {
                 let known = if let Opening::Load(id) = &opening { Some(id.clone()) } else { None };
-                self.loading.retain(|id| Some(id) != known.as_ref());
+                let commands = known.as_ref().and_then(|id| self.loading.remove(id)).flatten();
                 let result = result.map_err(|fault| self.explained(fault));
-                let opened = |answer: Value| Opened {
-                    is_loaded: opening != Opening::New,
-                    model_option: model_option(&answer),
-                    session: known.unwrap_or_else(|| text(&answer, "sessionId")),
+                let opened = |answer: Value| {
+                    Box::new(Opened {
+                        is_loaded: opening != Opening::New,
+                        choices: Choices::of(&answer),
+                        session: known.unwrap_or_else(|| text(&answer, "sessionId")),
+                    })
                 };
-                self.events.push_back(Event::Opened { agent, request, result: result.map(opened) });
+                let result = result.map(opened);
+                let session = result.as_ref().map(|opened| opened.session.clone()).unwrap_or_default();
+                self.events.push_back(Event::Opened { agent, request, result });
+                self.events.extend(commands.map(|update| Event::Update { session, update }));
             }
             Pending::Prompt { session } => {
                 let result = result.map_err(|fault| self.explained(fault));
                 self.events.push_back(Event::Ended { session, request, result });
             }
-            Pending::SetModel { agent, model } => {
-                if let Err(fault) = result {
-                    let why = self.why(&fault);
-                    self.events
-                        .push_back(Event::Note { agent, text: format!("the model {model:?} was not set: {why}") });
+            Pending::Set { agent, session, what, value } => match result {
+                Ok(mut answer) => {
+                    let options = answer["configOptions"].take();
+                    self.events.push_back(Event::Options { session, options });
                 }
-            }
+                Err(fault) => {
+                    let text = format!("the {what} {value:?} was not set: {}", self.why(&fault));
+                    self.events.push_back(Event::Note { agent, text });
+                }
+            },
             Pending::Other => {}
         }
     }
@@ -310,8 +364,9 @@ impl Connection {
         let logins = answer["authMethods"].as_array().into_iter().flatten().map(login).collect();
         let loads = capabilities["loadSession"] == true;
         let takes_http_mcp = capabilities["mcpCapabilities"]["http"] == true;
+        let takes_images = capabilities["promptCapabilities"]["image"] == true;
         let (resumes, closes, forks) = (has("resume"), has("close"), has("fork"));
-        self.abilities = Some(Abilities { loads, resumes, closes, forks, takes_http_mcp, logins });
+        self.abilities = Some(Abilities { loads, resumes, closes, forks, takes_http_mcp, takes_images, logins });
     }
 
     /// An error for the person, and how to log in where that is missing.
@@ -337,11 +392,4 @@ fn text(value: &Value, name: &str) -> String {
 fn login(method: &Value) -> String {
     let about = method["description"].as_str().or_else(|| method["name"].as_str()).unwrap_or_default();
     truncate(&sanitise(about), ERROR_WIDTH / 4).to_owned()
-}
-
-/// The id of the option by which a session chooses its model.
-fn model_option(answer: &Value) -> Option<String> {
-    let is_it = |option: &&Value| option["category"] == "model" || option["id"] == "model";
-    let option = answer["configOptions"].as_array()?.iter().find(is_it)?;
-    option["id"].as_str().map(str::to_owned)
 }

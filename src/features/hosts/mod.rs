@@ -23,6 +23,7 @@
 //! | `files` | what a host changes in a turn |
 //! | `http` | a server on a loopback address, for one process |
 //! | `mcp_server` | the messages by which hosts use our tools |
+//! | `options` | what can be chosen in a session |
 //! | `session` | what an agent is told of what its host says |
 //! | `updates` | the calls of hosts in the words of our tools |
 
@@ -32,6 +33,7 @@ mod connection;
 mod files;
 mod http;
 mod mcp_server;
+mod options;
 mod session;
 mod updates;
 
@@ -262,9 +264,22 @@ impl Hosts {
             Event::Update { session, update } => {
                 if let Some((agent, session)) = self.session_of(number, &session) {
                     session.on_update(&update);
+                    if let Some(commands) = session.take_commands() {
+                        core.edit(agent, |agent| {
+                            if *agent.inputs.environment.host_commands != *commands {
+                                Arc::make_mut(&mut agent.inputs.environment).host_commands = commands.into();
+                            }
+                        });
+                    }
+                    let Some(session) = self.sessions.get_mut(&agent) else { return };
                     if session.end_flood() {
                         self.cancel(core, agent);
                     }
+                }
+            }
+            Event::Options { session, options } => {
+                if let Some((_, session)) = self.session_of(number, &session) {
+                    session.on_options(&options);
                 }
             }
             Event::Note { agent, text } => {
@@ -360,7 +375,7 @@ impl Hosts {
         &mut self,
         core: &mut Core,
         (number, agent, request): (u64, AgentId, u64),
-        result: Result<Opened, Fault>,
+        result: Result<Box<Opened>, Fault>,
     ) {
         let is_taken = |id: &str| {
             id.is_empty()
@@ -381,7 +396,7 @@ impl Hosts {
         match result {
             Ok(opened) => {
                 session.on_opened(&opened);
-                self.choose_model(core, number, agent, &opened);
+                self.choose_model(core, number, agent, *opened);
             }
             // A session that cannot be loaded is replaced by a new one with the transcript.
             Err(_) if session.forget_known() => session.opening = None,
@@ -393,12 +408,13 @@ impl Hosts {
         }
     }
 
-    fn choose_model(&mut self, core: &mut Core, number: u64, agent: AgentId, opened: &Opened) {
+    /// Chooses the configured model.
+    fn choose_model(&mut self, core: &mut Core, number: u64, agent: AgentId, opened: Opened) {
         let Some(Process { key, state: State::Running(_, connection), .. }) = self.processes.get_mut(&number) else {
             return;
         };
-        match (&key.host.model, &opened.model_option) {
-            (Some(model), Some(option)) => connection.set_model(agent, &opened.session, option, model),
+        match (&key.host.model, opened.choices.model) {
+            (Some(model), Some(mut choice)) => connection.choose((agent, &opened.session), "model", &mut choice, model),
             (Some(_), None) => {
                 let name = &key.host.name;
                 let text = format!("{name} has no option for its model: remove model from [hosts.{name}]");
@@ -442,8 +458,19 @@ impl Hosts {
             && session.files.as_ref().is_none_or(TurnFiles::is_recorded)
             && let Some(prompt) = session.waiting.take()
         {
+            // A summary has no tools and is no plan.
+            let plans = core.agent(id).is_some_and(|agent| agent.policy() == Policy::Plan && agent.inputs.has_tools);
+            if let Some((choice, mode)) = session.choose_mode(plans) {
+                connection.choose((id, &session_id), "mode", choice, mode);
+            }
+            let is_own = core.agent(id).is_some_and(|agent| agent.inputs.parameters.thinking().is_some());
+            match session.choose_thinking(prompt.thinking) {
+                Ok(Some((choice, value))) => connection.choose((id, &session_id), "thinking level", choice, &value),
+                Err(why) if is_own => core.note(id, LineKind::Error, &why),
+                Ok(None) | Err(_) => {}
+            }
             let text = session.begin_turn(&prompt);
-            session.turn = Some(connection.prompt(&session_id, &text));
+            session.turn = Some(connection.prompt(id, &session_id, &text, &prompt.files));
             if let Some(files) = &mut session.files {
                 files.message = core.store().last_own_message(id).ok();
             }

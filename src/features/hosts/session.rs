@@ -10,12 +10,15 @@ use serde_json::Value;
 use super::connection::{Answer, Opened, Opening};
 use super::files::{Comparison, End, TurnFiles};
 use super::mcp_server;
+use super::options::Choice;
 use super::updates::{self, HostCall};
 use crate::agent::{Agent, Context, HostAsks, HostVerdict, OUR_TOOL_CALL_PREFIX};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::AgentId;
+use crate::domain::agent_host::HostCommand;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
+use crate::domain::thinking::Thinking;
 use crate::domain::tool::{ToolCall, ToolResult};
 use crate::provider::host::{HostPrompt, HostSession};
 use crate::repl::core::Core;
@@ -104,6 +107,16 @@ pub(super) struct Session {
     /// The part of it that was counted.
     counted: u64,
     is_signed: bool,
+    /// The commands that the host offers, if that was not passed on yet.
+    commands: Option<Vec<HostCommand>>,
+    /// What the host may do without asking.
+    mode: Option<Choice>,
+    /// It may be in the mode for planning although its person has not chosen that there.
+    may_leave_plan: bool,
+    /// How much the host thinks.
+    thinking: Option<Choice>,
+    /// The level that the last prompt asked for.
+    asked_thinking: Option<Thinking>,
 }
 
 impl Session {
@@ -136,6 +149,11 @@ impl Session {
             cost: None,
             counted: 0,
             is_signed: false,
+            commands: None,
+            mode: None,
+            may_leave_plan: false,
+            thinking: None,
+            asked_thinking: None,
         }
     }
 
@@ -231,6 +249,42 @@ impl Session {
         let known = self.known.take().filter(|_| opened.is_loaded);
         self.turns = known.map_or(0, |known| known.turn);
         self.signed = self.turns;
+        self.thinking.clone_from(&opened.choices.thinking);
+        self.mode.clone_from(&opened.choices.mode);
+        self.may_leave_plan = opened.is_loaded;
+    }
+
+    /// What has to be chosen so that the host of an agent that plans plans too, if it can, or does not any more.
+    pub(super) fn choose_mode(&mut self, plans: bool) -> Option<(&mut Choice, &'static str)> {
+        let choice = self.mode.as_mut().filter(|_| plans || self.may_leave_plan)?;
+        self.may_leave_plan |= plans;
+        let mode = choice.mode_to_set(plans)?;
+        Some((choice, mode))
+    }
+
+    /// The host says what is chosen in the session.
+    pub(super) fn on_options(&mut self, options: &Value) {
+        if let Some(options) = options.as_array() {
+            Choice::update(&mut self.thinking, options);
+        }
+    }
+
+    /// What has to be chosen so that the host thinks as much as a prompt asks for.
+    ///
+    /// # Errors
+    /// It has no such level, which is said once.
+    pub(super) fn choose_thinking(&mut self, level: Thinking) -> Result<Option<(&mut Choice, String)>, String> {
+        if self.asked_thinking.replace(level) == Some(level) {
+            return Ok(None);
+        }
+        let Some(choice) = &mut self.thinking else {
+            return match level {
+                Thinking::Unspecified => Ok(None),
+                _ => Err(format!("{}: has no option for how much it thinks", self.host)),
+            };
+        };
+        let value = choice.thinking_to_set(level).map_err(|why| format!("{}: {why}", self.host))?;
+        Ok(value.map(|value| (choice, value)))
     }
 
     /// A prompt is about to be sent. Returns its text.
@@ -265,10 +319,11 @@ impl Session {
         waiting.chain(asked.into_values()).map(|question| (question.request, None)).collect()
     }
 
-    /// The host has said something. Outside of a turn only its cost counts.
+    /// The host has said something. Outside of a turn only its cost, its commands and its options count.
     pub(super) fn on_update(&mut self, update: &Value) {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
-        if !self.is_at_turn() && kind != "usage_update" {
+        let is_always_news = matches!(kind, "usage_update" | "available_commands_update" | "config_option_update");
+        if !self.is_at_turn() && !is_always_news {
             return;
         }
         match kind {
@@ -285,12 +340,21 @@ impl Session {
                 let (call, result) = updates::plan(&update["entries"], &format!("plan-{}-{}", self.turns, self.plans));
                 self.queue.push_back(Said::Plan(call, result));
             }
+            "config_option_update" => self.on_options(&update["configOptions"]),
+            "available_commands_update" => {
+                self.commands = Some(updates::commands(&update["availableCommands"], &self.host));
+            }
             "usage_update" if update["cost"]["currency"] == "USD" => {
                 let dollars = update["cost"]["amount"].as_f64().filter(|dollars| *dollars >= 0.0);
                 self.cost = dollars.map(|dollars| (dollars * 1e9).round() as u64).or(self.cost);
             }
             _ => {}
         }
+    }
+
+    /// The commands that the host offers, if they have changed.
+    pub(super) fn take_commands(&mut self) -> Option<Vec<HostCommand>> {
+        self.commands.take()
     }
 
     /// Adds what is said of a call.

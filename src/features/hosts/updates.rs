@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::mcp_server;
-use crate::base::text::shortened;
+use crate::base::text::{sanitise, shortened};
+use crate::domain::agent_host::HostCommand;
 use crate::domain::mcp::shell_word;
 use crate::domain::stream::Usage;
 use crate::domain::todo::{Todo, TodoItem, TodoStatus};
@@ -14,6 +15,8 @@ const MAX_RESULT: usize = 60_000;
 /// The longest title, in columns, and the longest arguments of a call that none of our tools corresponds to.
 const MAX_TITLE: usize = 200;
 const MAX_INPUT: usize = 4_000;
+/// How many commands a host can offer.
+const MAX_COMMANDS: usize = 500;
 /// The kinds of the protocol that none of our tools corresponds to.
 const KINDS: [&str; 4] = ["delete", "move", "think", "switch_mode"];
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
@@ -256,6 +259,22 @@ pub(super) fn usage(result: &Value) -> Option<Usage> {
     })
 }
 
+/// The commands that a host offers. Those are left out that cannot be typed.
+pub(super) fn commands(offered: &Value, host: &str) -> Vec<HostCommand> {
+    let line = |text: &Value| {
+        let text = sanitise(text.as_str().and_then(|text| text.lines().next()).unwrap_or_default()).into_owned();
+        shortened(&text, MAX_TITLE).into_owned()
+    };
+    let command = |entry: &Value| {
+        let is_name = |c: char| c.is_alphanumeric() || "-_:.".contains(c);
+        let name = entry["name"].as_str().map(|name| name.trim_start_matches('/'));
+        let name = name.filter(|name| !name.is_empty() && name.len() <= MAX_TITLE && name.chars().all(is_name))?;
+        let (about, hint) = (line(&entry["description"]), line(&entry["input"]["hint"]));
+        Some(HostCommand { host: host.to_owned(), name: name.to_owned(), about, hint })
+    };
+    offered.as_array().into_iter().flatten().filter_map(command).take(MAX_COMMANDS).collect()
+}
+
 /// The list of tasks of a host, as a call of our tool and its result.
 pub(super) fn plan(entries: &Value, id: &str) -> (ToolCall, String) {
     let item = |entry: &Value| {
@@ -324,6 +343,22 @@ mod tests {
         ] {
             assert_eq!(call(update), (name.to_owned(), arguments));
         }
+    }
+
+    #[test]
+    fn commands_that_cannot_be_typed_are_left_out() {
+        let offered = json!([
+            {"name": "/init", "description": "Set up\nmore", "input": null},
+            {"name": "mcp:a_b", "description": "x\u{1b}[31m", "input": {"hint": "topic"}},
+            {"name": "two words", "description": ""},
+            {"name": "", "description": ""},
+            {"description": "none"},
+        ]);
+        let read = commands(&offered, "claude");
+        let read: Vec<_> = read.iter().map(|command| (&*command.name, &*command.about, &*command.hint)).collect();
+        assert_eq!(read[0], ("init", "Set up", ""));
+        assert!(read.len() == 2 && read[1].0 == "mcp:a_b" && read[1].2 == "topic", "{read:?}");
+        assert!(!read[1].1.contains('\u{1b}'), "{read:?}");
     }
 
     #[test]

@@ -181,8 +181,10 @@ fn store_bytes(core: &Core, agent: &Agent, name: &str, bytes: &[u8]) -> Result<(
         PDF => (MAX_DOCUMENT, agent.inputs.endpoint.facts.documents, "PDF files"),
         _ => (MAX_IMAGE, agent.inputs.endpoint.facts.images, "images"),
     };
-    if can_read == Some(false) || !agent.inputs.endpoint.has_server() {
-        let model = agent.inputs.endpoint.full_name();
+    let endpoint = &agent.inputs.endpoint;
+    let can_be_sent = endpoint.has_server() || endpoint.is_host() && media_type != PDF;
+    if can_read == Some(false) || !can_be_sent {
+        let model = endpoint.full_name();
         return Err(Error::usage(format!("{model} takes no {what}: choose another model with /model")));
     }
     if bytes.len() > most {

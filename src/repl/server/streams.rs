@@ -11,6 +11,7 @@ use crate::agent::State;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId};
 use crate::commands::{agent_called, or_ended};
+use crate::domain::agent_host::HostCommand;
 use crate::domain::chunk::{Position, Status};
 use crate::domain::mcp::McpPrompt;
 use crate::domain::skill::SkillList;
@@ -178,18 +179,20 @@ fn read_lines(core: &mut Core, viewer: ViewerId, until: u64) -> (Vec<String>, bo
     (lines, output.is_over || viewers::next(core, viewer).is_none_or(|next| next >= until))
 }
 
-/// The skills of an agent and the prompts of its servers. They are replaced as a whole, so that comparing them is quick.
-pub(super) type Commands = (Arc<SkillList>, Arc<[McpPrompt]>);
+/// The skills of an agent, the prompts of its servers and the commands of its host. They are replaced as a whole, so that
+/// comparing them is quick.
+pub(super) type Commands = (Arc<SkillList>, Arc<[McpPrompt]>, Option<Arc<[HostCommand]>>);
 
 fn commands_of(core: &Core, agent: AgentId) -> Option<Commands> {
-    let environment = &core.agent(agent)?.inputs.environment;
-    Some((Arc::clone(&environment.skills), Arc::clone(&environment.mcp_prompts)))
+    let agent = core.agent(agent)?;
+    let environment = &agent.inputs.environment;
+    let of_host = agent.inputs.endpoint.is_host().then(|| Arc::clone(&environment.host_commands));
+    Some((Arc::clone(&environment.skills), Arc::clone(&environment.mcp_prompts), of_host))
 }
 
 /// Whether an agent has other commands than these.
 pub(super) fn has_other_commands(core: &Core, agent: AgentId, sent: Option<&Commands>) -> bool {
-    let now = core.agent(agent).map(|agent| &agent.inputs.environment);
-    now.is_some_and(|now| sent.is_none_or(|(skills, prompts)| now.skills != *skills || now.mcp_prompts != *prompts))
+    commands_of(core, agent).is_some_and(|now| sent != Some(&now))
 }
 
 /// The open questions by agent and number.
