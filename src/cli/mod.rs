@@ -30,6 +30,7 @@ mod replay;
 mod scripts;
 mod serve;
 mod stdio;
+mod stdio_peer;
 mod topics;
 mod trace;
 mod versions;

@@ -5,19 +5,12 @@ use serde_json::{Value, json};
 
 use super::editor::{Editor, exists, fault, questions, stop_reason, text};
 use crate::support::PATIENCE;
-use crate::support::program::{Home, Program};
-
-fn serve(home: &Home) -> Program {
-    let server = home.start(&["serve"]);
-    let line = server.err.recv_timeout(PATIENCE).expect("a line");
-    assert!(String::from_utf8_lossy(&line).contains("serves"), "{}", String::from_utf8_lossy(&line));
-    server
-}
+use crate::support::program::Home;
 
 #[test]
 fn a_question_is_answered_by_a_script_and_withdrawn_from_the_editor() {
     let home = Home::new();
-    let server = serve(&home);
+    let server = home.serve();
     let mut editor = Editor::start(&home, &[]);
     let session = editor.session(&home);
     let id = editor.prompt(&session, "%tool bash {\"command\":\"touch a\"}\n%next\nDone.");
@@ -41,7 +34,7 @@ fn a_question_is_answered_by_a_script_and_withdrawn_from_the_editor() {
 #[test]
 fn a_server_that_is_killed_is_replaced() {
     let home = Home::new();
-    let server = serve(&home);
+    let server = home.serve();
     let mut editor = Editor::start(&home, &[]);
     let session = editor.session(&home);
     editor.turn(&session, "hello", "");
@@ -83,7 +76,7 @@ fn the_loop_of_one_editor_serves_another_and_scripts() {
 #[test]
 fn a_prompt_that_arrives_with_the_end_of_the_server_is_sent_to_its_successor() {
     let home = Home::new();
-    let server = serve(&home);
+    let server = home.serve();
     let mut editor = Editor::start(&home, &[]);
     let session = editor.session(&home);
     editor.turn(&session, "hello", "");

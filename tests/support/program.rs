@@ -73,6 +73,14 @@ impl Home {
         self.start(args).ends()
     }
 
+    /// A server, once it serves.
+    pub fn serve(&self) -> Program {
+        let server = self.start(&["serve"]);
+        let line = server.err.recv_timeout(PATIENCE).expect("a line");
+        assert!(String::from_utf8_lossy(&line).contains("serves"), "{}", String::from_utf8_lossy(&line));
+        server
+    }
+
     /// Runs a shell script, in which `"$0"` is the program.
     pub fn shell(&self, script: &str) -> Response {
         Program::start(self.command("sh", &["-c", script, PROGRAM])).ends()

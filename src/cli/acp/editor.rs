@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -12,37 +11,22 @@ use super::permissions::Permissions;
 use super::purpose::Purpose;
 use super::session::Session;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::json_rpc::{self, Fault, INTERNAL, INVALID_REQUEST, Incoming};
+use crate::base::json_rpc::{self, Fault, INTERNAL, Incoming};
 use crate::cli::arguments::Arguments;
 use crate::cli::client::Client;
-use crate::cli::code;
 use crate::cli::config::{Loaded, ProcessEnvironment};
 use crate::cli::host::{Host, HostOptions};
-use crate::cli::links::Links;
-use crate::cli::stdio::input::{Input, InputLines, MAX_BYTES};
-use crate::cli::stdio::print_note;
-use crate::cli::stdio::streams::{LAST_OUTPUT_TIMEOUT, Streams, WriteError};
+use crate::cli::links::News;
+use crate::cli::stdio_peer::{StdioPeer, StdioServer};
 use crate::domain::config::Config;
 use crate::domain::custom::CustomCommand;
 use crate::domain::wire::Request;
 use crate::reactor::Signals;
-use crate::repl::Turn;
-
-/// Messages of the editor that are handled in one turn.
-const LINES_PER_TURN: usize = 64;
-/// While more bytes wait for the editor, nothing is read from the loop.
-const MOST_WAITING: usize = 1 << 20;
 
 pub struct Editor<'a> {
     arguments: &'a Arguments,
     env: &'a ProcessEnvironment,
-    pub(super) host: Host,
-    pub(super) links: Links<Purpose>,
-    streams: Streams,
-    input: InputLines,
-    /// The input may contain another line.
-    has_lines: bool,
-    signals: Signals,
+    pub(super) peer: StdioPeer<Purpose>,
     pub(super) sessions: BTreeMap<String, Session>,
     pub(super) permissions: Permissions,
     pub(super) commands: Vec<CustomCommand>,
@@ -70,12 +54,7 @@ impl<'a> Editor<'a> {
             missing_model,
             arguments,
             env,
-            host,
-            links: Links::default(),
-            streams: Streams::of_process()?,
-            input: InputLines::new(Input::of_process()?),
-            has_lines: false,
-            signals,
+            peer: StdioPeer::new(host, signals)?,
             sessions: BTreeMap::new(),
             permissions: Permissions::default(),
             commands,
@@ -89,133 +68,28 @@ impl<'a> Editor<'a> {
 
     /// Runs until the editor closes standard input, or a signal arrives. Returns the exit code.
     pub fn run(mut self) -> Result<u8> {
-        let code = loop {
-            self.read_lines()?;
-            match self.streams.error() {
-                Some(WriteError::Closed) => break code::DONE,
-                Some(WriteError::Failed(message)) => {
-                    self.note(&message);
-                    break code::FAILED;
-                }
-                Some(WriteError::Stalled(message)) => {
-                    self.note(message);
-                    break code::FAILED;
-                }
-                None if self.input.is_over() && !self.has_lines => break code::DONE,
-                None => {}
-            }
-            self.recover()?;
-            if let Some(code) = self.turn(None)? {
-                break code;
-            }
-        };
-        self.finish()?;
+        let code = self.serve()?;
+        for session in self.sessions.keys().cloned().collect::<Vec<_>>() {
+            self.close_session(&session)?;
+        }
+        self.leave()?;
         Ok(code)
     }
 
-    /// One turn. Returns the exit code if a signal or the loop ends the program.
-    fn turn(&mut self, most: Option<Duration>) -> Result<Option<u8>> {
-        let reads = self.streams.waiting() < MOST_WAITING;
-        self.watch(reads)?;
-        let is_ready = self.has_lines || self.input.input.is_always_ready() || reads && self.links.has_more();
-        let turn = self.host.turn(if is_ready { Some(Duration::ZERO) } else { most })?;
-        let signal = self.handle_ready()?;
-        if reads {
-            self.links.read();
-            while let Some((number, news)) = self.links.next(|purpose| *purpose == Purpose::Questions) {
-                self.on_news(number, news)?;
-            }
-        }
-        Ok(match (signal, turn) {
-            (Some(number), _) => Some(code::of_signal(number)),
-            (None, Turn::Exit) => Some(code::DONE),
-            (None, Turn::Continue) => None,
-        })
-    }
-
-    fn watch(&mut self, reads: bool) -> Result<()> {
-        self.host.watch(self.signals.fd(), true, false)?;
-        for (fd, writable) in self.streams.watched().collect::<Vec<_>>() {
-            self.host.watch(fd, true, writable)?;
-        }
-        if let Some(fd) = self.input.input.watched() {
-            self.host.watch(fd, !self.has_lines, false)?;
-        }
-        self.links.watch(&mut self.host, reads)
-    }
-
-    /// Handles the descriptors that the poll reported. Returns the signal that ends the program.
-    fn handle_ready(&mut self) -> Result<Option<i32>> {
-        let mut signal = None;
-        let mut is_readable = self.input.input.is_always_ready();
-        for fd in self.host.take_ready() {
-            if fd == self.signals.fd() {
-                signal = signal.or(self.signals.take_ending());
-            } else if self.input.input.watched() == Some(fd) {
-                is_readable = true;
-            } else {
-                self.streams.on_ready(fd);
-                self.links.on_ready(fd);
-            }
-        }
-        if is_readable && !self.has_lines {
-            let before = self.input.input.watched();
-            self.input.input.read_available()?;
-            if let Some(fd) = before.filter(|_| self.input.input.watched().is_none()) {
-                self.host.watch(fd, false, false)?;
-            }
-        }
-        Ok(signal)
-    }
-
-    /// Handles the messages of the editor that were read.
-    fn read_lines(&mut self) -> Result<()> {
-        for _ in 0..LINES_PER_TURN {
-            let Some(line) = self.input.next_line() else {
-                self.has_lines = false;
-                return Ok(());
-            };
-            match line {
-                Some(line) if line.trim_ascii().is_empty() => {}
-                Some(line) => self.on_line(&line)?,
-                None => {
-                    let message = format!("the message is longer than {} MiB", MAX_BYTES >> 20);
-                    self.fail(&Value::Null, &Fault::new(INVALID_REQUEST, message));
-                }
-            }
-        }
-        self.has_lines = true;
-        Ok(())
-    }
-
-    fn on_line(&mut self, line: &[u8]) -> Result<()> {
-        match json_rpc::read(line) {
-            Ok(Incoming::Request { id, method, params }) => match self.on_request(&id, &method, &params) {
-                Ok(Some(result)) => self.respond(&id, result),
-                Ok(None) => {}
-                Err(fault) => self.fail(&id, &fault),
-            },
-            Ok(Incoming::Notification { method, params }) => self.on_notification(&method, &params)?,
-            Ok(Incoming::Response { id, result }) => self.on_permission(&id, result)?,
-            Err((id, fault)) => self.fail(&id, &fault),
-        }
-        Ok(())
-    }
-
     pub(super) fn respond(&mut self, id: &Value, result: Value) {
-        self.streams.line(json_rpc::response(id, &result));
+        self.peer.respond(id, &result);
     }
 
     pub(super) fn fail(&mut self, id: &Value, fault: &Fault) {
-        self.streams.line(json_rpc::error(id, fault));
+        self.peer.fail(id, fault);
     }
 
     pub(super) fn notify(&mut self, method: &str, params: Value) {
-        self.streams.line(json_rpc::notification(method, &params));
+        self.peer.send(json_rpc::notification(method, &params));
     }
 
     pub(super) fn request(&mut self, number: u64, method: &str, params: Value) {
-        self.streams.line(json_rpc::request(number, method, &params));
+        self.peer.send(json_rpc::request(number, method, &params));
     }
 
     pub(super) fn update(&mut self, session: &str, updates: Vec<Value>) {
@@ -226,17 +100,17 @@ impl<'a> Editor<'a> {
 
     /// Writes a line to standard error, which editors keep as the log of an agent.
     pub(super) fn note(&mut self, message: &str) {
-        self.streams.note(message);
+        self.peer.note(message);
     }
 
     /// Sends a request to the loop.
     pub(super) fn send(&mut self, request: &Request, purpose: Purpose) -> std::result::Result<u64, Fault> {
-        match self.links.send(&mut self.host, request, purpose.clone()) {
+        match self.peer.links.send(&mut self.peer.host, request, purpose.clone()) {
             // Nothing was sent: a server may end before this process learns of it.
-            Err(error) if error.kind == ErrorKind::System && !self.host.is_local() && !self.is_recovering => {
+            Err(error) if error.kind == ErrorKind::System && !self.peer.host.is_local() && !self.is_recovering => {
                 self.is_lost = true;
                 self.recover()?;
-                Ok(self.links.send(&mut self.host, request, purpose)?)
+                Ok(self.peer.links.send(&mut self.peer.host, request, purpose)?)
             }
             sent => Ok(sent?),
         }
@@ -254,7 +128,7 @@ impl<'a> Editor<'a> {
     }
 
     fn recover_links(&mut self) -> Result<()> {
-        if !self.host.is_local() {
+        if !self.peer.host.is_local() {
             self.note("the server has ended: opening the conversations again");
             self.abandon_links()?;
             self.reopen()?;
@@ -275,9 +149,9 @@ impl<'a> Editor<'a> {
     pub(super) fn reload_configuration(&mut self) -> std::result::Result<(), Fault> {
         self.questions = None;
         self.abandon_links()?;
-        self.host.leave()?;
+        self.peer.host.leave()?;
         // It holds the data directory until it is dropped.
-        drop(std::mem::replace(&mut self.host, Host::placeholder()?));
+        drop(std::mem::replace(&mut self.peer.host, Host::placeholder()?));
         self.reopen()?;
         self.follow_questions();
         Ok(())
@@ -285,26 +159,47 @@ impl<'a> Editor<'a> {
 
     fn reopen(&mut self) -> Result<()> {
         let (host, config, missing_model) = open_host(self.arguments, self.env)?;
-        (self.host, self.commands) = (host, config.commands);
+        (self.peer.host, self.commands) = (host, config.commands);
         (self.models, self.missing_model) = (options::models(&config.catalog), missing_model);
         Ok(())
     }
+}
 
-    /// Stops what the editor started, and ends a loop of this process in order.
-    fn finish(mut self) -> Result<()> {
-        for session in self.sessions.keys().cloned().collect::<Vec<_>>() {
-            self.close_session(&session)?;
+impl StdioServer for Editor<'_> {
+    type Purpose = Purpose;
+
+    fn peer(&mut self) -> &mut StdioPeer<Purpose> {
+        &mut self.peer
+    }
+
+    fn on_line(&mut self, line: &[u8]) -> Result<()> {
+        match json_rpc::read(line) {
+            Ok(Incoming::Request { id, method, params }) => match self.on_request(&id, &method, &params) {
+                Ok(Some(result)) => self.respond(&id, result),
+                Ok(None) => {}
+                Err(fault) => self.fail(&id, &fault),
+            },
+            Ok(Incoming::Notification { method, params }) => self.on_notification(&method, &params)?,
+            Ok(Incoming::Response { id, result }) => self.on_permission(&id, result)?,
+            Err((id, fault)) => self.fail(&id, &fault),
         }
-        let give_up = Instant::now() + LAST_OUTPUT_TIMEOUT;
-        while self.links.all().iter().any(|(_, purpose)| !purpose.is_lasting()) || self.streams.is_waiting() {
-            let left = give_up.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.turn(Some(left))?.is_some() {
-                break;
-            }
-        }
-        self.host.leave()?.iter().for_each(|loss| print_note(loss));
-        self.streams.flush();
         Ok(())
+    }
+
+    fn on_news(&mut self, number: u64, news: News) -> Result<()> {
+        self.handle_news(number, news)
+    }
+
+    fn is_last(purpose: &Purpose) -> bool {
+        *purpose == Purpose::Questions
+    }
+
+    fn is_lasting(purpose: &Purpose) -> bool {
+        purpose.is_lasting()
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        self.recover()
     }
 }
 

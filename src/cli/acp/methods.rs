@@ -186,7 +186,8 @@ impl Editor<'_> {
             return Ok(());
         }
         // Other terminals and scripts may use this loop, and other requests be under way in it.
-        let is_unused = self.host.is_at_rest() && self.links.all().iter().all(|(_, purpose)| purpose.is_lasting());
+        let is_unused =
+            self.peer.host.is_at_rest() && self.peer.links.all().iter().all(|(_, purpose)| purpose.is_lasting());
         if self.sessions.is_empty() && is_unused {
             self.reload_configuration()?;
         }
@@ -266,15 +267,15 @@ impl Editor<'_> {
             return Ok(());
         }
         let Some(link) = prompt.link else { return Ok(()) };
-        if matches!(self.links.purpose(link), Some(Purpose::Turn { .. })) {
-            self.links.cut(link);
+        if matches!(self.peer.links.purpose(link), Some(Purpose::Turn { .. })) {
+            self.peer.links.cut(link);
             return Ok(());
         }
         // It was not sent yet.
         let id = prompt.id.clone();
         known.prompt = None;
         self.respond(&id, json!({"stopReason": "cancelled"}));
-        self.links.close(&mut self.host, link)
+        self.peer.links.close(&mut self.peer.host, link)
     }
 
     /// Forgets a session: its prompt is interrupted, and its conversation stays stored if there is one.
@@ -283,11 +284,11 @@ impl Editor<'_> {
         let Some(known) = self.sessions.remove(session) else { return Ok(()) };
         self.permissions.forget(session);
         if let Some(prompt) = known.prompt {
-            prompt.link.into_iter().for_each(|link| self.links.set_purpose(link, Purpose::Aside));
+            prompt.link.into_iter().for_each(|link| self.peer.links.set_purpose(link, Purpose::Aside));
             self.respond(&prompt.id, json!({"stopReason": "cancelled"}));
         }
         for link in known.follow.into_iter().chain(known.offer) {
-            self.links.close(&mut self.host, link)?;
+            self.peer.links.close(&mut self.peer.host, link)?;
         }
         if known.is_unused {
             // If this fails, an empty conversation stays.

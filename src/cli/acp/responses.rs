@@ -22,8 +22,8 @@ const PAGE: usize = 100;
 
 impl Editor<'_> {
     /// Handles what arrived on a connection.
-    pub(super) fn on_news(&mut self, number: u64, news: News) -> Result<()> {
-        let Some(purpose) = self.links.purpose(number).cloned() else { return Ok(()) };
+    pub(super) fn handle_news(&mut self, number: u64, news: News) -> Result<()> {
+        let Some(purpose) = self.peer.links.purpose(number).cloned() else { return Ok(()) };
         let outcome = match news {
             News::Response(Response::Chunk(line), _) => {
                 self.on_chunk(&purpose, &line);
@@ -56,7 +56,7 @@ impl Editor<'_> {
                 Err(server_lost())
             }
         };
-        self.links.close(&mut self.host, number)?;
+        self.peer.links.close(&mut self.peer.host, number)?;
         self.on_outcome(purpose, outcome);
         Ok(())
     }
@@ -184,8 +184,8 @@ impl Editor<'_> {
         }
         let known = Session::new(agent, servers, self.models.clone());
         let before = self.sessions.insert(session.to_owned(), known).unwrap_or_default();
-        before.follow.into_iter().for_each(|follow| self.links.set_purpose(follow, Purpose::Aside));
-        before.offer.map_or(Ok(()), |offer| self.links.close(&mut self.host, offer))?;
+        before.follow.into_iter().for_each(|follow| self.peer.links.set_purpose(follow, Purpose::Aside));
+        before.offer.map_or(Ok(()), |offer| self.peer.links.close(&mut self.peer.host, offer))?;
         self.offer(session);
         if !is_replayed {
             self.follow(session, None);
@@ -329,8 +329,8 @@ impl Editor<'_> {
 
     /// Drops the requests that were running in a server that has ended.
     pub(super) fn abandon_links(&mut self) -> Result<()> {
-        for (number, purpose) in self.links.all() {
-            self.links.close(&mut self.host, number)?;
+        for (number, purpose) in self.peer.links.all() {
+            self.peer.links.close(&mut self.peer.host, number)?;
             self.on_outcome(purpose, Err(server_lost()));
         }
         Ok(())
