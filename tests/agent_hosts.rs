@@ -11,6 +11,7 @@ use crate::support::write_executable;
 
 mod faults;
 mod files;
+mod mcp_server;
 mod real;
 mod sandbox;
 mod session;

@@ -269,6 +269,9 @@ pub enum Command {
         #[arg(value_parser = ["setup"], hide = true)]
         step: Option<String>,
     },
+    /// Let another program start agents and exchange mail with them, over MCP on standard input and output
+    #[cfg(feature = "hosts")]
+    McpServer,
     /// Attach this terminal to the server
     Attach {
         /// Agent to show [default: the one shown last]
@@ -724,10 +727,12 @@ impl Arguments {
 
     /// Whether nothing new is stored: a chat that only shows, or a subcommand that runs no agents.
     pub fn only_reads(&self) -> bool {
-        let runs_agents = matches!(
-            self.command,
-            None | Some(Command::Acp { .. } | Command::Serve(_) | Command::Compare(_) | Command::MultiAgent(_))
-        );
+        let runs_agents = match self.command {
+            None | Some(Command::Acp { .. } | Command::Serve(_) | Command::Compare(_) | Command::MultiAgent(_)) => true,
+            #[cfg(feature = "hosts")]
+            Some(Command::McpServer) => true,
+            Some(_) => false,
+        };
         self.read_only || !runs_agents
     }
 

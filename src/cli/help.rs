@@ -65,14 +65,14 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ),
     ("Questions", &["approvals", "approve", "deny"]),
     ("Work", &["review", "land", "undo", "compare", "multi-agent"]),
-    ("Server", &["serve", "stop", "sessions", "status", "acp"]),
+    ("Server", &["serve", "stop", "sessions", "status", "acp", "mcp-server"]),
     ("Other", &["usage", "trace", "replay", "help", "man"]),
 ];
 
 /// The options of the program that `-h` of a subcommand lists.
 fn options_for(subcommand: &str) -> &'static [&'static str] {
     match subcommand {
-        "serve" | "acp" | "compare" | "multi-agent" => {
+        "serve" | "acp" | "mcp-server" | "compare" | "multi-agent" => {
             &["model", "approval", "allow", "deny", "max_usd", "config", "data_dir", "host"]
         }
         "attach" => &["data_dir", "plain", "host"],

@@ -44,7 +44,7 @@ impl<P: Clone> Links<P> {
     pub fn send(&mut self, host: &mut Host, request: &Request, purpose: P) -> Result<u64> {
         let line = request_line(request)?;
         if self.all.len() >= MOST_LINKS {
-            return Err(Error::usage("too many requests and sessions at once: close some sessions"));
+            return Err(Error::usage("too many requests at once: wait for the others, or close some sessions"));
         }
         let mut connection = Connection::new(host.connect()?, usize::MAX)?;
         connection.queue(&line);

@@ -20,6 +20,8 @@ mod lines;
 mod links;
 mod man;
 mod mcp;
+#[cfg(feature = "hosts")]
+mod mcp_server;
 #[cfg(feature = "coordinator")]
 mod multi_agent;
 mod opening;
@@ -152,6 +154,8 @@ fn run(arguments: &Arguments) -> Result<u8> {
         Some(Command::Man) => Ok(printed(&man::page())),
         Some(Command::Completions { shell }) => Ok(printed(&completions::script(*shell)?)),
         Some(Command::Acp { step: None }) => acp::run(arguments, &env),
+        #[cfg(feature = "hosts")]
+        Some(Command::McpServer) => mcp_server::run(arguments, &env),
         Some(Command::Trace(TraceCommand::Show(options))) => trace::show(options).map(passed),
         Some(Command::Replay(options)) => replay::run(options).map(passed),
         Some(Command::Serve(serve)) => serve::run(arguments, serve, &env),
@@ -270,6 +274,8 @@ fn check_permissions(arguments: &Arguments) -> Result<()> {
         Some(Command::MultiAgent(command)) => {
             matches!(command, MultiAgentCommand::Run(_) | MultiAgentCommand::RunWorkflow(_))
         }
+        #[cfg(feature = "hosts")]
+        Some(Command::McpServer) => true,
         Some(_) => false,
     };
     let is_run = matches!(arguments.command, None | Some(Command::MultiAgent(_))) && is_used;

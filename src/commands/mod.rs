@@ -8,6 +8,8 @@ mod approve;
 mod archive;
 pub mod arguments;
 mod ask;
+#[cfg(feature = "hosts")]
+mod call_tool;
 mod columns;
 mod complete;
 mod copy;
@@ -407,7 +409,14 @@ pub const COMMANDS: &[&CommandSpec] = &[
 ];
 
 /// Commands of clients and of the shell alone. The chat has keys and views for the same.
-const CLIENT_COMMANDS: &[&CommandSpec] = &[&mail::MAIL, &approve::APPROVE, &approve::DENY, &status::STATUS];
+const CLIENT_COMMANDS: &[&CommandSpec] = &[
+    &mail::MAIL,
+    &approve::APPROVE,
+    &approve::DENY,
+    &status::STATUS,
+    #[cfg(feature = "hosts")]
+    &call_tool::CALL_TOOL,
+];
 
 /// The commands that are subcommands of the shell too.
 pub fn shell_commands() -> impl Iterator<Item = (&'static CommandSpec, &'static ShellSpec)> {

@@ -28,6 +28,8 @@ pub enum InputResult {
     Data(Value),
     /// Send the line to the model.
     Message(String),
+    /// Carry out a call of this tool with these arguments, which the program of a client makes; the client gets the result.
+    ToolCall(String, String),
 }
 
 /// Where a change came from.

@@ -258,6 +258,15 @@ pub enum Followed {
         #[serde(default)]
         seconds: Option<f64>,
     },
+    /// Answered when the agent has unread mail or, if others are named, when each of them has sent it some, is at rest or
+    /// has ended; or after this many seconds.
+    Mail {
+        agent: String,
+        #[serde(default)]
+        from: Vec<String>,
+        #[serde(default)]
+        seconds: Option<f64>,
+    },
 }
 
 #[derive(Serialize)]
@@ -324,9 +333,9 @@ impl Request {
                 Err("columns and rows must be at least 1")
             }
             Self::Turn { max_requests: Some(0), .. } => Err("max_requests must be at least 1"),
-            Self::Follow(Followed::Idle { seconds: Some(seconds), .. }) if *seconds < 0.0 => {
-                Err("seconds must not be negative")
-            }
+            Self::Follow(
+                Followed::Idle { seconds: Some(seconds), .. } | Followed::Mail { seconds: Some(seconds), .. },
+            ) if *seconds < 0.0 => Err("seconds must not be negative"),
             Self::Follow(Followed::Chunks { from: Some(_), last: Some(_), .. }) => {
                 Err("from and last cannot be used together")
             }

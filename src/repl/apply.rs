@@ -35,6 +35,7 @@ impl Repl {
             InputResult::Help => show_help(&self.core, &mut self.terminals, origin, agent_id),
             InputResult::Continue(note) => note,
             InputResult::Data(data) => Some(data.to_string()),
+            InputResult::ToolCall(..) => return Err(Error::usage("only clients call tools")),
             InputResult::NewState(change, note) => self.carry_out(origin, agent_id, change).map(|()| note)?,
             InputResult::NewStateAt(other, change, _) => self.carry_out(origin, other, change).map(|()| None)?,
             InputResult::Message(text) => self.carry_out(origin, agent_id, Change::Submit(text)).map(|()| None)?,

@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::agent::Effect;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::base::text;
 use crate::commands;
 use crate::domain::flow::ToolRequest;
 use crate::repl::component::{Command, Component};
@@ -116,7 +115,8 @@ impl Component for MailWaits {
     }
 }
 
-fn awaited_agents(core: &Core, agent: AgentId, names: &[String]) -> Result<Vec<AgentId>> {
+/// The agents with these names.
+pub(super) fn awaited_agents(core: &Core, agent: AgentId, names: &[String]) -> Result<Vec<AgentId>> {
     names.iter().map(|name| commands::or_ended(core.store(), agent_named(core, agent, name), name)).collect()
 }
 
@@ -127,21 +127,11 @@ impl MailWait {
     }
 
     fn is_over(&self, core: &Core) -> bool {
-        if self.from.is_empty() {
-            return core.agent(self.agent).is_none_or(|agent| agent.unread > 0);
-        }
-        // With a store that cannot be read it would wait for ever.
-        let Ok(senders) = core.store().unread_senders(self.agent) else { return true };
-        self.from.iter().all(|from| senders.contains(from) || mail::is_at_rest(core, *from))
+        mail::is_wait_over(core, self.agent, &self.from)
     }
 
     fn answer(&self, core: &mut Core, before: &str) {
-        let unread = core.agent(self.agent).map_or(0, |agent| agent.unread);
-        let mut answer = format!("{before}{}.", text::counted(unread, "unread message", "unread messages"));
-        for id in &self.from {
-            let state = core.agent(*id).map(|agent| format!(": {}", agent.state().name())).unwrap_or_default();
-            answer.push_str(&format!("\n{}{state}", core.name_of(*id)));
-        }
+        let answer = format!("{before}{}", mail::describe(core, self.agent, &self.from));
         core.answer_call(self.agent, &self.call, Ok(answer));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
-use crate::commands::{CommandContext, agent_called, change_of_client, parse_client_command};
+use crate::commands::{CommandContext, agent_called, change_of_client, or_ended, parse_client_command};
 use crate::domain::approval::Policy;
 use crate::domain::change::{Change, MailAct, Setting, Shown};
 use crate::domain::flow::{InputResult, Origin};
@@ -22,7 +22,9 @@ use crate::repl::core::spawn::project_directory;
 use crate::repl::core::{Core, agent_gone, last_addressed, require_answered};
 use crate::repl::event::Event;
 use crate::repl::json::{approvals_as_json, commands_as_json, describe};
-use crate::repl::server::TurnBounds;
+use crate::repl::mail_waits::awaited_agents;
+use crate::repl::server::{Awaited, TurnBounds};
+use crate::repl::tool_requests::call_for_client;
 use crate::repl::{Repl, Turn};
 
 enum Answer {
@@ -124,7 +126,18 @@ impl Repl {
                 Ok(())
             }
             Followed::Commands { agent, servers } => self.begin_commands(client, &agent, &servers),
-            Followed::Idle { agent, seconds } => self.server.begin_wait(&mut self.core, client, &agent, seconds),
+            Followed::Idle { agent, seconds } => {
+                let agent = or_ended(self.core.store(), agent_called(self.core.roster(), &agent), &agent)?;
+                self.server.begin_wait(&mut self.core, client, Awaited::Rest(agent), seconds);
+                Ok(())
+            }
+            Followed::Mail { agent, from, seconds } => {
+                let agent = agent_called(self.core.roster(), &agent)?;
+                let mut from = awaited_agents(&self.core, agent, &from)?;
+                from.retain(|other| *other != agent);
+                self.server.begin_wait(&mut self.core, client, Awaited::Mail { agent, from }, seconds);
+                Ok(())
+            }
         }
     }
 
@@ -145,6 +158,10 @@ impl Repl {
             InputResult::NewStateAt(agent, change, data) => (agent, change, data),
             InputResult::Continue(text) => return Ok(Answer::Now(json!({"text": text, "data": null}))),
             InputResult::Data(data) => return Ok(Answer::Now(json!({"text": null, "data": data}))),
+            InputResult::ToolCall(tool, arguments) => {
+                let text = call_for_client(&mut self.core, agent, &tool, &arguments)?;
+                return Ok(Answer::Now(json!({"text": text, "data": null})));
+            }
             InputResult::Exit => return Ok(Answer::Exit),
             _ => return Err(Error::usage("the command needs a terminal")),
         };

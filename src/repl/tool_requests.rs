@@ -10,7 +10,7 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
 use crate::repl::core::remove::Reach;
 use crate::repl::core::spawn::{Inherit, Spawn};
-use crate::repl::core::{Core, agent_named, limits};
+use crate::repl::core::{Core, agent_gone, agent_named, limits};
 use crate::repl::objections::{Objections, Subject};
 use crate::repl::stop::stop_tree;
 use crate::tools::Question;
@@ -118,6 +118,25 @@ pub(super) fn objection_to(
         }
         _ => Ok(None),
     }
+}
+
+/// Executes a call of a program that speaks for an agent. Nobody is asked: what would need an answer is refused.
+pub(super) fn call_for_client(core: &mut Core, agent_id: AgentId, tool: &str, arguments: &str) -> Result<String> {
+    core.require_writable()?;
+    let judged = core.with_agent(agent_id, |agent, context| agent.judge_for_client(tool, arguments, context));
+    let request = judged.ok_or_else(agent_gone)?.map_err(Error::usage)?;
+    match &request {
+        ToolRequest::Wait { .. } => return Err(Error::usage("clients wait by following the mail")),
+        ToolRequest::Kill { agent_id: victim, .. } => {
+            let victim = agent_named(core, agent_id, victim)?;
+            if !core.roster().is_ancestor(agent_id, victim) {
+                let label = core.roster().label_of(victim);
+                return Err(Error::usage(format!("refused: {label} is not your descendant")));
+            }
+        }
+        _ => {}
+    }
+    execute(core, agent_id, request)
 }
 
 fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<String> {

@@ -15,6 +15,9 @@ use crate::domain::tool::{Reach, ToolDeclaration};
 const MAX_WAIT: u64 = 3600;
 const DEFAULT_WAIT: u64 = 300;
 
+/// All of them.
+pub const ALL: &[&ToolSpec] = &[&FORK, &KILL, &SEND_MAIL, &CHECK_MAIL, &READ_MAIL, &WAIT, &AGENTS];
+
 pub const FORK: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "fork",

@@ -37,6 +37,8 @@ mod linux;
 mod list_dir;
 pub mod locate;
 pub mod mcp;
+#[cfg(feature = "hosts")]
+pub mod mcp_server;
 mod multi_edit;
 mod network;
 pub mod origin;
@@ -89,7 +91,7 @@ pub use tool_thread::Running;
 /// Every built-in tool, in the order in which they are declared to models.
 pub fn all() -> impl Iterator<Item = &'static ToolSpec> + Clone {
     let of_features = FEATURES.iter().flat_map(|feature| feature.tools);
-    FILES_AND_COMMANDS.iter().chain(of_features).chain(AGENTS).copied()
+    FILES_AND_COMMANDS.iter().chain(of_features).chain(OWN).chain(agents::ALL).copied()
 }
 
 const FILES_AND_COMMANDS: &[&ToolSpec] = &[
@@ -105,17 +107,7 @@ const FILES_AND_COMMANDS: &[&ToolSpec] = &[
     &list_dir::SPEC,
 ];
 
-const AGENTS: &[&ToolSpec] = &[
-    &todo::SPEC,
-    &skill::SPEC,
-    &agents::FORK,
-    &agents::KILL,
-    &agents::SEND_MAIL,
-    &agents::CHECK_MAIL,
-    &agents::READ_MAIL,
-    &agents::WAIT,
-    &agents::AGENTS,
-];
+const OWN: &[&ToolSpec] = &[&todo::SPEC, &skill::SPEC];
 
 /// The names of our tools in other agents, besides Claude Code.
 const OTHER_NAMES: &[(&str, &[&str])] = &[

@@ -8,6 +8,7 @@ use super::{Permission, Progress, failure_result};
 use crate::agent::{Agent, Context};
 use crate::domain::approval::Policy;
 use crate::domain::call_title::short_title;
+use crate::domain::flow::ToolRequest;
 use crate::domain::tool::{Reach, ScriptedTools, ToolCall};
 use crate::policy::Verdict;
 use crate::tools::snapshots::Recorder;
@@ -34,6 +35,27 @@ fn asked_as_scripted(mut planned: Planned, script: &dyn ScriptedTools) -> Planne
         *permission = if asks { Permission::Wanted } else { Permission::NotNeeded };
     }
     planned
+}
+
+impl Agent {
+    /// The request of a call by a program that speaks for this agent. It is judged like a call of its model, without questions.
+    /// Whether another agent may be changed is for the loop to say.
+    ///
+    /// # Errors
+    /// The call is invalid or refused, which is said to the program.
+    pub fn judge_for_client(&self, name: &str, arguments: &str, context: &Context) -> Result<ToolRequest, String> {
+        let environment = self.tool_environment();
+        let (spec, prepared) = environment.prepare(name, arguments)?;
+        let Run::InEventLoop(request) = spec.run else { return Err(format!("{name} is not called by clients")) };
+        match self.judge(&environment, self.policy(), context).judge(spec, &prepared).verdict {
+            Verdict::Free => Ok(request(&prepared.arguments)),
+            Verdict::Ask(_) | Verdict::Unasked(_) if spec.judged == Judged::Change => Ok(request(&prepared.arguments)),
+            Verdict::Ask(reason) | Verdict::Unasked(reason) => {
+                Err(format!("refused: it needs approval ({}), and no question is asked", visible(&reason)))
+            }
+            Verdict::Refuse(reason) => Err(visible(&reason)),
+        }
+    }
 }
 
 fn plan(call: &ToolCall, judge: &Judge<'_>) -> Planned {

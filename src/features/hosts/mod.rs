@@ -22,7 +22,6 @@
 //! | `connection` | the messages of the protocol |
 //! | `files` | what a host changes in a turn |
 //! | `http` | a server on a loopback address, for one process |
-//! | `mcp_server` | the messages by which hosts use our tools |
 //! | `options` | what can be chosen in a session |
 //! | `session` | what an agent is told of what its host says |
 //! | `updates` | the calls of hosts in the words of our tools |
@@ -32,7 +31,6 @@ mod component;
 mod connection;
 mod files;
 mod http;
-mod mcp_server;
 mod options;
 mod session;
 mod updates;
@@ -57,11 +55,11 @@ use crate::features::Feature;
 use crate::provider::host::HostPrompt;
 use crate::repl::core::{Core, file_steps};
 use crate::tools::line_process::{Ending, LineProcess, Starting};
+use crate::tools::mcp_server::{self, Outcome};
 use crate::tools::server_process::ServerProgram;
 use connection::{Answer, Connection, Event, Opened};
 use files::{LeftFiles, SharedWatch, TurnFiles};
 use http::{Request, Server, Status};
-use mcp_server::Outcome;
 use session::{Session, WITHDRAWN};
 
 pub const FEATURE: Feature =
@@ -214,7 +212,9 @@ impl Hosts {
         let inputs = core.agent(agent).map(|agent| &agent.inputs).filter(|inputs| has_tools && inputs.has_tools);
         let tools = inputs.map(|inputs| inputs.environment.tools.as_slice()).unwrap_or_default();
         match mcp_server::on_message(&request.body, tools) {
-            Outcome::Answered(status, text) => Some((status, text)),
+            Outcome::Answered(text) => Some((Status::Ok, text)),
+            Outcome::Accepted => Some((Status::Accepted, String::new())),
+            Outcome::Malformed(text) => Some((Status::BadRequest, text)),
             Outcome::Call { id, name, arguments } => {
                 session.on_our_tool_call((request.connection, id), name, &arguments);
                 None

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use super::connection::{Answer, Opened, Opening};
 use super::files::{Comparison, End, TurnFiles};
-use super::mcp_server;
 use super::options::Choice;
 use super::updates::{self, HostCall};
 use crate::agent::{Agent, Context, HostAsks, HostVerdict, OUR_TOOL_CALL_PREFIX};
@@ -22,6 +21,7 @@ use crate::domain::thinking::Thinking;
 use crate::domain::tool::{ToolCall, ToolResult};
 use crate::provider::host::{HostPrompt, HostSession};
 use crate::repl::core::Core;
+use crate::tools::mcp_server;
 
 /// How many things may wait for an agent, and how many calls a turn may have.
 const MAX_WAITING: usize = 100_000;

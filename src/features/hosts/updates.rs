@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::mcp_server;
 use crate::base::text::{sanitise, shortened};
 use crate::domain::agent_host::HostCommand;
 use crate::domain::mcp::shell_word;
 use crate::domain::stream::Usage;
 use crate::domain::todo::{Todo, TodoItem, TodoStatus};
 use crate::domain::tool::ToolCall;
+use crate::tools::mcp_server;
 
 /// The longest result that is kept, in columns.
 const MAX_RESULT: usize = 60_000;

@@ -3,6 +3,7 @@
 use crate::agent::State;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
+use crate::base::text;
 use crate::domain::chunk::Chunk;
 use crate::domain::mail::MailId;
 use crate::repl::core::Core;
@@ -44,6 +45,28 @@ fn count_unread(core: &mut Core, agent_id: AgentId) -> Result<()> {
         agent.view.touch();
     });
     Ok(())
+}
+
+/// Whether an agent has unread mail or, if others are named, each of them has sent it some, is idle or has ended.
+pub(in crate::repl) fn is_wait_over(core: &Core, agent: AgentId, from: &[AgentId]) -> bool {
+    let has_mail = core.agent(agent).is_none_or(|agent| agent.unread > 0);
+    if from.is_empty() || from.iter().all(|from| is_at_rest(core, *from)) {
+        return has_mail || !from.is_empty();
+    }
+    // With a store that cannot be read it would wait for ever.
+    let has_all = |senders: Vec<AgentId>| from.iter().all(|from| senders.contains(from) || is_at_rest(core, *from));
+    has_mail && core.store().unread_senders(agent).map_or(true, has_all)
+}
+
+/// How much mail an agent has, and what these agents do.
+pub(in crate::repl) fn describe(core: &Core, agent: AgentId, from: &[AgentId]) -> String {
+    let unread = core.agent(agent).map_or(0, |agent| agent.unread);
+    let mut answer = format!("{}.", text::counted(unread, "unread message", "unread messages"));
+    for id in from {
+        let state = core.agent(*id).map(|agent| format!(": {}", agent.state().name())).unwrap_or_default();
+        answer.push_str(&format!("\n{}{state}", core.name_of(*id)));
+    }
+    answer
 }
 
 /// Whether an agent has ended, or is idle with an empty queue.

@@ -1,7 +1,7 @@
 //! One client: its connection, and its current request.
 
 use super::runs::ClientRun;
-use super::streams::Commands;
+use super::streams::{Awaited, Commands};
 use super::turns::ClientTurn;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -45,8 +45,8 @@ pub(super) enum ClientState {
     Commands { agent: AgentId, sent: Option<Commands> },
     /// It gets a response when its job has ended.
     Job(Option<ClientRun>),
-    /// It gets a response when the agent is at rest, or at this time.
-    Wait { agent: AgentId, until: Option<Moment> },
+    /// It gets a response when this is so, or at this time.
+    Wait { awaited: Awaited, until: Option<Moment> },
     /// It is sent the chunks of a turn that it has asked for.
     Turn(ClientTurn),
     /// It gets this response when the changes up to a ticket are on the disk.

@@ -32,6 +32,7 @@ use crate::socket::{Line, Listener};
 use crate::store::Durability;
 pub(super) use accept::MOST_CLIENTS;
 use client::{Client, ClientState};
+pub(super) use streams::Awaited;
 pub(super) use turns::TurnBounds;
 use turns::is_over_limit;
 
@@ -381,7 +382,7 @@ fn has_output(core: &Core, id: ClientId, client: &Client, is_alone: bool) -> boo
         ClientState::Idle | ClientState::Job(_) | ClientState::Terminal { .. } => false,
         ClientState::Logs { viewer, .. } => is_ready && viewers::has_unread(core, *viewer),
         ClientState::Syncing { ticket, .. } => core.store().durability(*ticket) != Durability::Pending,
-        ClientState::Wait { agent, .. } => streams::has_stopped(core, *agent),
+        ClientState::Wait { awaited, .. } => awaited.is_over(core),
         ClientState::Questions(sent) => is_ready && streams::has_other_questions(core, sent.as_deref()),
         ClientState::Commands { agent, sent } => is_ready && streams::has_other_commands(core, *agent, sent.as_ref()),
         ClientState::Turn(turn) => turn.has_work(core, id, is_alone) || is_ready && turn.has_output(core),

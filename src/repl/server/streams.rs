@@ -3,21 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Server;
 use super::client::{Client, ClientState};
 use crate::agent::State;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId};
-use crate::commands::{agent_called, or_ended};
+use crate::commands::agent_called;
 use crate::domain::agent_host::HostCommand;
 use crate::domain::chunk::{Position, Status};
 use crate::domain::mcp::McpPrompt;
 use crate::domain::skill::SkillList;
 use crate::domain::wire::Response;
 use crate::repl::core::viewers::attach_to_last_messages;
-use crate::repl::core::{Core, activity, viewers};
+use crate::repl::core::{Core, activity, mail, viewers};
 use crate::team::ViewerId;
 
 /// Chunks that are read at once, and bytes of lines per client and turn.
@@ -49,15 +49,13 @@ impl Server {
         &mut self,
         core: &mut Core,
         id: ClientId,
-        agent: &str,
+        awaited: Awaited,
         seconds: Option<f64>,
-    ) -> Result<()> {
-        let agent = or_ended(core.store(), agent_called(core.roster(), agent), agent)?;
+    ) {
         // More seconds than a duration can hold are no limit.
         let longest = seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
         let until = longest.map(|longest| core.now() + longest);
-        self.set_state(core, id, ClientState::Wait { agent, until });
-        Ok(())
+        self.set_state(core, id, ClientState::Wait { awaited, until });
     }
 
     /// Sends new chunks while the client reads them. For a slow client nothing is buffered; it gets the number of chunks
@@ -136,15 +134,15 @@ impl Server {
 
     /// Answers a wait that is over.
     pub(super) fn check_wait(&mut self, core: &mut Core, id: ClientId) {
-        let Some(ClientState::Wait { agent, until }) = self.clients.get(&id).map(|client| &client.state) else {
+        let Some(ClientState::Wait { awaited, until }) = self.clients.get(&id).map(|client| &client.state) else {
             return;
         };
         let is_late = until.is_some_and(|until| until <= core.now());
-        if !has_stopped(core, *agent) && !is_late {
+        if !awaited.is_over(core) && !is_late {
             return;
         }
-        match wait_result(core, *agent) {
-            Ok(status) => self.finish_stored(core, id, Response::Done(json!({"status": status.name()}))),
+        match awaited.result(core) {
+            Ok(value) => self.finish_stored(core, id, Response::Done(value)),
             Err(error) => self.finish(core, id, &Response::from(&error)),
         }
     }
@@ -179,6 +177,15 @@ fn read_lines(core: &mut Core, viewer: ViewerId, until: u64) -> (Vec<String>, bo
     (lines, output.is_over || viewers::next(core, viewer).is_none_or(|next| next >= until))
 }
 
+/// What a client waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::repl) enum Awaited {
+    /// That this agent is at rest.
+    Rest(AgentId),
+    /// That an agent has unread mail or, if there are others, that each of them has sent it some or is at rest.
+    Mail { agent: AgentId, from: Vec<AgentId> },
+}
+
 /// The skills of an agent, the prompts of its servers and the commands of its host. They are replaced as a whole, so that
 /// comparing them is quick.
 pub(super) type Commands = (Arc<SkillList>, Arc<[McpPrompt]>, Option<Arc<[HostCommand]>>);
@@ -186,7 +193,8 @@ pub(super) type Commands = (Arc<SkillList>, Arc<[McpPrompt]>, Option<Arc<[HostCo
 fn commands_of(core: &Core, agent: AgentId) -> Option<Commands> {
     let agent = core.agent(agent)?;
     let environment = &agent.inputs.environment;
-    let of_host = agent.inputs.endpoint.is_host().then(|| Arc::clone(&environment.host_commands));
+    let has_host = agent.host_commands().next().is_some();
+    let of_host = has_host.then(|| Arc::clone(&environment.host_commands));
     Some((Arc::clone(&environment.skills), Arc::clone(&environment.mcp_prompts), of_host))
 }
 
@@ -203,6 +211,22 @@ fn open_questions(core: &Core) -> impl Iterator<Item = (AgentId, u64)> {
 /// Whether other questions are open than these.
 pub(super) fn has_other_questions(core: &Core, sent: Option<&[(AgentId, u64)]>) -> bool {
     sent.is_none_or(|sent| !open_questions(core).eq(sent.iter().copied()))
+}
+
+impl Awaited {
+    pub(super) fn is_over(&self, core: &Core) -> bool {
+        match self {
+            Self::Rest(agent) => has_stopped(core, *agent),
+            Self::Mail { agent, from } => mail::is_wait_over(core, *agent, from),
+        }
+    }
+
+    fn result(&self, core: &Core) -> Result<Value> {
+        match self {
+            Self::Rest(agent) => wait_result(core, *agent).map(|status| json!({"status": status.name()})),
+            Self::Mail { agent, from } => Ok(json!({"text": mail::describe(core, *agent, from)})),
+        }
+    }
 }
 
 /// Whether an agent has ended or is idle. The queue of an idle one waits for a person.
