@@ -224,6 +224,10 @@ fn a_new_conversation_gets_a_worktree_too_and_what_the_configuration_adds_to_it(
     assert_eq!((child.identity.name.as_deref(), child.inputs.history.is_none()), (Some("fresh"), true));
     let root = child.inputs.environment.worktree.clone().expect("a worktree");
     assert_eq!(fs::read_to_string(root.join("installed")).expect("the command ran"), "SECRET=1\n");
+    app.enter("/new --worktree and a task");
+    app.turn_until("its answer", |app| app.repl.roster().len() == 4 && !app.replies(3).is_empty());
+    assert_eq!(app.replies(3), ["and a task"], "the prompt is sent");
+    app.turn_until_idle();
     app.switch(2);
     assert_shows(&mut app, "not copied: missing: no such file or directory; ../outside: not a path in the repository");
     assert_shows(&mut app, "link is not a directory");

@@ -292,7 +292,11 @@ fn store_child(
     now: i64,
 ) -> Result<(Forked, Option<Message>)> {
     match (inherit, prompt) {
-        (Inherit::Nothing, _) => Ok((store.slice(new, rows, now)?, None)),
+        (Inherit::Nothing, prompt) => {
+            let forked = store.slice(new, rows, now)?;
+            let first = prompt.map(|prompt| store.begin_turn(new.id, prompt, None, now)).transpose()?;
+            Ok((forked, first))
+        }
         (_, None) => Ok((store.fork(new, now)?, None)),
         (_, Some(prompt)) => store.fork_and_begin(new, prompt, now).map(|(forked, first)| (forked, Some(first))),
     }
