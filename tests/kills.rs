@@ -465,6 +465,32 @@ fn effects_of_an_agent_killed_in_the_same_turn_are_not_applied() {
 }
 
 #[test]
+fn a_conversation_that_was_begun_is_no_descendant_of_the_first_one() {
+    let mut app = Harness::new(Plan::default());
+    app.enter("/new --name other hello");
+    app.turn_until_idle();
+    app.fork_named(0, "child");
+    app.fork_named(1, "grandchild");
+    app.say(1, "text\n%hang");
+    app.turn();
+    app.switch(0);
+    app.enter("/stop agent 0");
+    app.turn();
+    assert!(!app.repl.roster().busy().is_empty(), "another conversation goes on");
+    app.enter("/kill --descendants");
+    app.turn_until("the child is gone", |app| app.repl.roster().find("child").one().is_none());
+    assert_eq!((app.n("other"), app.n("grandchild"), app.repl.roster().len()), (1, 2, 3));
+    let agent_id = app.id(1);
+    app.ask(1, Change::Kill { agent_id, cascade: false });
+    for _ in 0..2 {
+        app.enter("/kill --descendants");
+        app.turn();
+        assert_eq!((app.n("grandchild"), app.repl.roster().len()), (1, 2), "what was forked there is none either");
+        app = app.crash_and_restart();
+    }
+}
+
+#[test]
 fn a_kill_of_very_many_takes_several_turns_and_holds_nothing_up() {
     let mut app = with_children(2_000);
     app.say(1, "text\n%hang");

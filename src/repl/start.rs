@@ -201,12 +201,18 @@ impl LoadedAgents {
         let registry = store.load_agents()?;
         let mut roster = Roster::default();
         for row in &registry.agents {
-            let parent = match row.parent {
-                Some(parent) if roster.get(parent).is_some() => Some(parent),
-                // The row of the parent cannot be read.
-                _ => store.living_ancestor(row.id)?.or(roster.nth(0)),
-            };
-            roster.add(factory.restore(&config.catalog, row), parent);
+            let agent = factory.restore(&config.catalog, row);
+            match row.parent {
+                Some(parent) if roster.get(parent).is_some() => roster.add(agent, Some(parent)),
+                // The parent has ended, or its row cannot be read.
+                _ => {
+                    let above = store.living_ancestor(row.id)?.or(roster.nth(0));
+                    match store.is_below_begun(row.id)? {
+                        true => roster.add_on_top(agent, above),
+                        false => roster.add(agent, above),
+                    }
+                }
+            }
         }
         let is_fresh = roster.is_empty();
         if is_fresh {

@@ -212,6 +212,22 @@ impl Store {
         Ok(None)
     }
 
+    /// Whether there is a begun conversation between an agent and its nearest running ancestor.
+    pub fn is_below_begun(&self, agent: AgentId) -> Result<bool> {
+        let sql = "SELECT parent_uuid IS NOT NULL AND fork_message_id IS NULL FROM agents WHERE uuid = ?1";
+        let mut next = self.parent(agent)?;
+        while let Some(id) = next {
+            if self.agent(id).is_ok_and(|row| row.is_some_and(|row| row.is_listed())) {
+                return Ok(false);
+            }
+            if self.conn.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()? == Some(true) {
+                return Ok(true);
+            }
+            next = self.parent(id)?;
+        }
+        Ok(false)
+    }
+
     /// Ordinals decrease towards the root, so even a damaged registry has no cycle.
     fn parent(&self, agent: AgentId) -> Result<Option<AgentId>> {
         let sql = "SELECT parent.uuid FROM agents child JOIN agents parent

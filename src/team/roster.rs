@@ -20,7 +20,10 @@ pub struct Roster {
     by_number: BTreeMap<i64, AgentId>,
     /// The nearest living ancestor of each agent.
     parents: AgentMap<AgentId>,
+    /// Without conversations that were begun, and what was forked from those that are gone.
     children: AgentMap<BTreeSet<(i64, AgentId)>>,
+    /// Agents that were forked from a begun conversation that is gone.
+    tops: BTreeSet<AgentId>,
     due: BTreeSet<(Moment, AgentId)>,
     live_tools: BTreeSet<AgentId>,
     /// When tools were last looked at.
@@ -87,9 +90,19 @@ impl Roster {
         self.by_number.extend(agent.identity.number().map(|number| (number, id)));
         if let Some(parent) = parent {
             self.parents.insert(id, parent);
-            self.children.entry(parent).or_default().insert((ordinal, id));
+            if !agent.identity.is_begun {
+                self.children.entry(parent).or_default().insert((ordinal, id));
+            }
         }
         self.insert(id, agent);
+    }
+
+    /// Adds an agent that was forked from a begun conversation that is gone.
+    pub fn add_on_top(&mut self, agent: Agent, parent: Option<AgentId>) {
+        let (id, place) = (agent.id(), (agent.identity.ordinal, agent.id()));
+        self.add(agent, parent);
+        self.tops.insert(id);
+        parent.and_then(|parent| self.children.get_mut(&parent)).map(|siblings| siblings.remove(&place));
     }
 
     /// Adds an internal agent: the loop serves it like any other, but it cannot be listed, named or viewed.
@@ -106,12 +119,14 @@ impl Roster {
         if let Some(siblings) = parent.and_then(|parent| self.children.get_mut(&parent)) {
             siblings.remove(&(ordinal, id));
         }
+        let is_top = self.tops.remove(&id) || agent.identity.is_begun;
         let orphans = self.children.remove(&id).unwrap_or_default();
+        self.tops.extend(orphans.iter().filter(|_| is_top).map(|(_, orphan)| *orphan));
         for (_, orphan) in &orphans {
             self.parents.remove(orphan);
             self.parents.extend(parent.map(|parent| (*orphan, parent)));
         }
-        if let Some(parent) = parent {
+        if let Some(parent) = parent.filter(|_| !is_top) {
             self.children.entry(parent).or_default().extend(orphans);
         }
         if self.by_ordinal.get(&ordinal) == Some(&id) {
@@ -127,14 +142,15 @@ impl Roster {
         self.parents.get(&id).copied()
     }
 
-    /// The agent below which an agent is shown; `None` for a conversation that was begun.
+    /// The agent below which an agent is; `None` for a conversation that was begun, which is only stored below the root.
     pub fn shown_parent(&self, id: AgentId) -> Option<AgentId> {
-        self.parent(id).filter(|_| self.get(id).is_some_and(|agent| agent.identity.has_parent()))
+        let is_child = |agent: &Agent| agent.identity.has_parent() && !self.tops.contains(&id);
+        self.parent(id).filter(|_| self.get(id).is_some_and(is_child))
     }
 
-    /// Whether `ancestor` is above `id` in the tree of living agents.
+    /// Whether `ancestor` is above `id` in the tree of living agents. A conversation that was begun is below none.
     pub fn is_ancestor(&self, ancestor: AgentId, id: AgentId) -> bool {
-        std::iter::successors(self.parent(id), |id| self.parent(*id)).any(|id| id == ancestor)
+        std::iter::successors(self.shown_parent(id), |id| self.shown_parent(*id)).any(|id| id == ancestor)
     }
 
     /// An agent's descendants, the deepest first, then itself.
@@ -142,9 +158,7 @@ impl Roster {
         let mut found = vec![id];
         let mut next = 0;
         while let Some(parent) = found.get(next).copied() {
-            if let Some(children) = self.children.get(&parent) {
-                found.extend(children.iter().map(|(_, child)| *child));
-            }
+            found.extend(self.children(parent));
             next += 1;
         }
         found.reverse();
@@ -218,17 +232,16 @@ impl Roster {
         self.get(*id).filter(|agent| agent.identity.number() == Some(number)).map(Agent::id)
     }
 
-    /// The children of an agent, oldest first.
+    /// The children of an agent, oldest first. A conversation that was begun is the child of none.
     pub fn children(&self, id: AgentId) -> impl DoubleEndedIterator<Item = AgentId> {
         self.children.get(&id).into_iter().flatten().map(|(_, child)| *child)
     }
 
     /// The agents that are shown below this one, or at the top, oldest first.
     pub fn shown_below(&self, parent: Option<AgentId>) -> Vec<AgentId> {
-        let is_below = |id: &AgentId| self.shown_parent(*id) == parent;
         match parent {
-            Some(parent) => self.children(parent).filter(is_below).collect(),
-            None => self.ids().into_iter().filter(is_below).collect(),
+            Some(parent) => self.children(parent).collect(),
+            None => self.ids().into_iter().filter(|id| self.shown_parent(*id).is_none()).collect(),
         }
     }
 

@@ -507,6 +507,8 @@ fn a_run_in_a_server_ends_at_the_limit_of_its_tree_and_agents_are_stopped_and_ki
     assert_eq!(home.run(&["kill", "1", "--descendants"]).code, 0);
     assert_eq!(listed(&home), 2);
     assert_eq!(home.run(&["kill", "0", "--descendants"]).code, 0);
+    assert_eq!(listed(&home), 2, "the agent of a run is no descendant of the first conversation");
+    assert_eq!(home.run(&["kill", "1"]).code, 0);
     assert_eq!(listed(&home), 1);
     server.ends_by(Signal::TERM);
 }

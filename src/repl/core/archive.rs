@@ -111,7 +111,10 @@ pub(in crate::repl) fn archive_idle(core: &mut Core) {
 fn load(core: &mut Core, row: &AgentRow) -> Result<AgentId> {
     let parent = nearest_above(core, row.id)?;
     let agent = core.factory.restore(&core.config.catalog, row);
-    core.roster.add(agent, Some(parent));
+    match core.store.is_below_begun(row.id)? {
+        true => core.roster.add_on_top(agent, Some(parent)),
+        false => core.roster.add(agent, Some(parent)),
+    }
     Ok(parent)
 }
 
