@@ -64,6 +64,10 @@ impl Repl {
             None if is_read_only => self.shown_last()?,
             None => self.begin_for_terminal(&opening, directory, place.as_deref())?,
         };
+        if is_begun && opening.opens == Opens::Last {
+            let note = "no conversation to continue here: this is a new one; polylogue -r lists all";
+            self.core.note(agent, LineKind::Note, note);
+        }
         if !is_begun {
             if !picks {
                 self.choose(agent, &opening.options)?;

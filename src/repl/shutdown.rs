@@ -64,8 +64,6 @@ impl Repl {
         limits::save_spent(&mut self.core);
         self.terminals.ids().into_iter().for_each(|id| self.terminals.keep_shown(&mut self.core, id));
         self.send_ways_back();
-        let unwritten = self.terminals.take_begun();
-        begin::forget_unwritten(&mut self.core, &unwritten);
         archive_idle(&mut self.core);
         self.process.end.not_durable = self.core.store().wait_durable(self.core.config().settings.exit_patience).err();
         self.apply_effects();
@@ -74,6 +72,9 @@ impl Repl {
         self.attached().publish();
         self.server.shutdown(&mut self.core)?;
         self.attached().detach_released();
+        // Last, so that no terminal shows another conversation in their place.
+        let unwritten = self.terminals.take_begun();
+        begin::forget_unwritten(&mut self.core, &unwritten);
         Ok(())
     }
 

@@ -64,6 +64,31 @@ fn a_conversation_of_another_directory_is_not_continued() {
 }
 
 #[test]
+fn an_empty_chat_elsewhere_shows_and_keeps_nothing_of_another_directory() {
+    let home = Home::new();
+    let mut first = chat(&home, &[]);
+    first.send("said here alone\r");
+    first.wait_for_answer("said here alone", "said here alone");
+    first.leave();
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let chat_there = |args: &[&str]| {
+        let mut pty = Pty::spawn_in(PROGRAM, args, &variables(&home), (120, 30), elsewhere.path());
+        pty.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
+        pty
+    };
+    for args in [&[][..], &["-c"], &["-c"]] {
+        let mut pty = chat_there(args);
+        if !args.is_empty() {
+            pty.wait_for_text("no conversation to continue here: this is a new one");
+        }
+        pty.leave();
+        let all = String::from_utf8_lossy(pty.raw_output()).into_owned();
+        assert!(!all.contains("said here alone"), "{args:?}: {all}");
+    }
+    assert_eq!(home.agents(), 1);
+}
+
+#[test]
 fn a_chat_that_is_continued_opens_at_the_agent_that_was_shown_last() {
     let home = Home::new();
     let mut first = chat(&home, &[]);
