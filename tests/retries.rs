@@ -264,6 +264,22 @@ fn a_retry_continues_after_the_calls_that_were_made() {
 }
 
 #[test]
+fn the_same_words_after_work_that_was_interrupted_mean_to_go_on() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    app.enter("continue");
+    let first = app.accept(&peer);
+    first.stream().tool_call(0, "call", "read_file", "{\"path\":\"none\"}").finish("tool_calls").done();
+    let _waiting = app.accept(&peer);
+    app.escape();
+    app.enter("continue");
+    let exchange = app.accept(&peer);
+    let body = exchange.request().json();
+    let roles: Vec<&str> = body["messages"].as_array().unwrap().iter().filter_map(|one| one["role"].as_str()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "user"], "the call is known");
+}
+
+#[test]
 fn an_interrupted_turn_offers_the_same_in_the_same_words() {
     let peer = Peer::start();
     let mut app = app(&peer);

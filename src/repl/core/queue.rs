@@ -98,14 +98,16 @@ impl Core {
 }
 
 /// The message that a text replaces: that of the last turn, which failed or was interrupted, if the text was made from
-/// it. Without a part of a reply, a failed message is left out anyway.
+/// it, or is the same and nothing was done yet: after an answer, "continue" means to go on. Without a part of a reply, a
+/// failed message is left out anyway.
 fn replaced_by(core: &mut Core, agent_id: AgentId, draft: Option<DraftSlot>, text: &str) -> Option<MessageId> {
     let edited = core.roster.with(agent_id, |agent| agent.view.drafts.take_edited(draft?)).flatten();
     let agent = core.roster.get(agent_id).filter(|agent| agent.can_retry())?;
     let turn = agent.inputs.history.as_ref()?.open_turn()?;
     let id = turn.message.0;
     let is_left_out = agent.has_failed() && turn.is_unanswered;
-    let is_made_from_it = edited == Some(id) || draft.is_some() && text == turn.message.1;
+    let is_repeated = draft.is_some() && text == turn.message.1 && turn.is_unanswered;
+    let is_made_from_it = edited == Some(id) || is_repeated;
     Some(id).filter(|id| is_made_from_it && !is_left_out && *id > agent.identity.fork_point)
 }
 
