@@ -51,7 +51,7 @@ impl FileNames {
 /// A list on its way. Dropping it ends the walk.
 pub struct FileList {
     names: Arc<Mutex<FileNames>>,
-    _walk: JobThread<()>,
+    walk: JobThread<()>,
 }
 
 impl FileList {
@@ -68,7 +68,12 @@ impl FileList {
             Ok(())
         };
         let walk = JobThread::spawn("file list".into(), work, wake);
-        Ok(Self { names, _walk: walk.map_err(|error| error.context("cannot list files"))? })
+        Ok(Self { names, walk: walk.map_err(|error| error.context("cannot list files"))? })
+    }
+
+    /// Whether all names were found.
+    pub fn is_complete(&self) -> bool {
+        self.walk.is_complete()
     }
 
     /// Calls `f` with the names found so far.

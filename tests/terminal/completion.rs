@@ -94,6 +94,14 @@ fn at_completes_files_and_agents_and_leaves_ignored_and_private_files_out() {
 }
 
 #[test]
+fn letters_that_come_before_the_files_do_not_hide_them() {
+    let mut app = Harness::new(Plan::default());
+    std::fs::write(app.directory().join("numbers.txt"), "one").expect("a file");
+    app.type_bytes(b"look at @num");
+    app.turn_until("the file", |app| app.screen_text().contains("> numbers.txt"));
+}
+
+#[test]
 fn enter_takes_a_file_from_the_list_and_sends_a_name_that_is_whole() {
     for (typed, is_sent_at_once) in [("read @no", false), ("read @notes.txt", true)] {
         let mut app = Harness::new(Plan::default());

@@ -161,7 +161,7 @@ impl Terminals {
         files.note_use(core.now());
         let Some(terminal) = terminals.get_mut(&at) else { return };
         let mentions = match terminal.input.mentions.take() {
-            Some(mentions) => mentions.refine(&query, files.count()),
+            Some(mentions) => mentions.refine(&query, files),
             None => Mentions::new(&query),
         };
         terminal.input.mentions = Some(mentions);

@@ -78,12 +78,12 @@ impl Mentions {
     }
 
     /// The search for another query. When letters were added, only the matches so far can match.
-    pub fn refine(self, query: &str, files: usize) -> Self {
+    pub fn refine(self, query: &str, files: &Files) -> Self {
         if self.query == query {
             return self;
         }
         let is_longer = self.query.len() > 1 && query.starts_with(&self.query);
-        let is_complete = self.among.is_none() && self.compared >= files;
+        let is_complete = self.among.is_none() && files.list.is_complete() && self.compared >= files.count();
         let among = (is_longer && is_complete).then(|| self.hits.iter().map(|(_, at)| *at).collect());
         Self { among, ..Self::new(query) }
     }
