@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal as Number, kill_current_process_group};
 
-use super::client::{RESPONSE_TIMEOUT, no_response, refusal, response_too_long, server_ended};
+use super::client::{RESPONSE_TIMEOUT, no_response, refusal, response_too_long};
 use super::process;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text::sanitise;
 use crate::domain::choices::Opening;
 use crate::domain::display::{Abilities, DisplaySettings};
@@ -238,7 +238,10 @@ impl Attached {
                     }
                 }
                 Line::TooLong => return Err(response_too_long()),
-                Line::None if self.server.has_ended() => return Err(server_ended()),
+                Line::None if self.server.has_ended() => {
+                    let message = "the server has ended; to continue: polylogue -c";
+                    return Err(Error::new(ErrorKind::Network, message));
+                }
                 Line::None => break,
             }
         }

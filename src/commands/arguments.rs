@@ -159,8 +159,11 @@ pub(super) fn split_word<'a>(line: &'a str, argument: Option<&Arg>) -> (&'a str,
 /// The text without the quotes around it, unless there are quotes inside as well.
 pub(super) fn unquoted(text: &str) -> &str {
     let text = text.trim();
-    let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    inner.filter(|inner| !inner.contains('"')).unwrap_or(text)
+    let inner_of = |quote: char| {
+        let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
+        Some(inner).filter(|inner| !inner.contains(quote))
+    };
+    inner_of('"').or_else(|| inner_of('\'')).unwrap_or(text)
 }
 
 /// What is wrong with the arguments, as one line for a note.
@@ -279,6 +282,7 @@ mod tests {
         for (line, id, expected) in [
             ("land agent 7 --rebase --commit fix it --verify", "commit", Some("fix it --verify")),
             ("land --commit \"fix it\"", "commit", Some("fix it")),
+            ("land --commit 'fix it'", "commit", Some("fix it")),
             ("land --commit=fix it", "commit", Some("fix it")),
             ("tell scout \"hello there\"", "text", Some("hello there")),
             ("tell \"agent 7\" say \"hello\" to --all", "text", Some("say \"hello\" to --all")),

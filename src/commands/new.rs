@@ -14,7 +14,7 @@ pub const NEW: CommandSpec = CommandSpec {
     define: |command| {
         new_agent_args(command)
             .arg(flag("worktree", "Create it in a new git worktree, on a branch with its name"))
-            .arg(flag("stay", "Keep showing this agent").requires("worktree"))
+            .arg(flag("stay", "Keep showing this agent, with --worktree").requires("worktree"))
     },
     rest: Some(Rest::Unquoted("prompt")),
     ..CommandSpec::new("new", "create an agent that inherits nothing", run)

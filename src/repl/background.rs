@@ -15,7 +15,7 @@ use crate::base::id::TerminalId;
 use crate::base::text;
 use crate::domain::flow::Origin;
 use crate::reactor::Signals;
-use crate::repl::Repl;
+use crate::repl::{Repl, WayBack};
 use crate::store;
 
 /// Tells the waiting process, with an exit code after it, to end while the loop goes on.
@@ -87,13 +87,17 @@ impl Repl {
 
     /// Restores the terminal, and says there how to attach again.
     fn leave_terminal(&mut self, id: TerminalId, options: &str) {
+        let back = match self.way_back(id) {
+            WayBack::Options(back) => back,
+            WayBack::Unopened | WayBack::Unwritten => String::new(),
+        };
         self.terminals.suspend_all();
         self.terminals.print_ends(&mut self.core);
         let agents = text::counted(self.core.roster().len(), "agent goes", "agents go");
         let process = std::process::id();
         let note = format!(
-            "{agents} on in the background (process {process}); to continue: polylogue{options}; to end: polylogue \
-             stop{options}\n"
+            "{agents} on in the background (process {process}); to continue: polylogue{options}{back}; to end: \
+             polylogue stop{options}\n"
         );
         self.terminals.get_mut(id).into_iter().for_each(|terminal| terminal.print_line(&note));
         self.server.last_focus = self.terminals.get(id).map(|terminal| terminal.focus);

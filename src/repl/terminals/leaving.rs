@@ -62,7 +62,9 @@ impl Terminals {
     /// `can_go_on`: the chat can go on without the terminal of this process.
     pub(in crate::repl) fn leave_or_warn(&mut self, core: &Core, id: TerminalId, can_go_on: bool) -> Turn {
         let now = core.now();
-        let parts: Vec<String> = at_work(core).into_iter().chain(self.others()).collect();
+        let others = self.others();
+        let there = if others.is_some() { "; leaving ends the chat there too" } else { "" };
+        let parts: Vec<String> = at_work(core).into_iter().chain(others).collect();
         let Some(terminal) = self.get_mut(id) else { return Turn::Continue };
         let is_second = terminal.input.leaves_until.is_some_and(|until| now <= until);
         if terminal.mode.is_attached || parts.is_empty() || is_second {
@@ -71,7 +73,7 @@ impl Terminals {
         terminal.input.leaves_until = Some(now + SECOND_PRESS);
         let offer = can_go_on.then(|| format!("; {} goes on in the background", background_key(core)));
         let offer = offer.unwrap_or_default();
-        self.notify(id, format!("{}: press again within 2 s to leave{offer}", parts.join(", ")));
+        self.notify(id, format!("{}: press again within 2 s to leave{offer}{there}", parts.join(", ")));
         Turn::Continue
     }
 
