@@ -213,10 +213,14 @@ impl Loaded {
         self
     }
 
-    /// The first errors as one, if there are any.
+    /// The first errors as one, if there are any. They may be why the model cannot be used, and a warning about a
+    /// misspelt key may be why there are errors.
     pub fn check(&self) -> Result<()> {
-        let Some(first) = self.diagnostics.errors.first() else { return Ok(()) };
-        let messages = self.diagnostics.errors.iter().map(|error| error.message.clone()).collect();
+        let Diagnostics { errors, warnings, .. } = &self.diagnostics;
+        let Some(first) = errors.first() else { return Ok(()) };
+        let is_consequence = |at: usize| errors.len() > 1 && self.model_error == Some(at);
+        let own = errors.iter().enumerate().filter(|(at, _)| !is_consequence(*at)).map(|(_, error)| &error.message);
+        let messages = own.chain(warnings).cloned().collect();
         Err(Error::new(first.kind, first_of(messages).join("\n")))
     }
 

@@ -178,6 +178,9 @@ fn an_unusable_model_is_an_error_that_says_what_to_do() {
     assert_eq!(error("other/x").kind, ErrorKind::Usage);
     assert!(error("other/x").message.starts_with("--model: "), "{}", error("other/x"));
     assert!(Scene::new().user("model = \"other/x\"").error().message.contains("config.toml:1: unknown provider"));
+    let misspelt = "model = \"mine/x\"\n[providers.mine]\nbase_ulr = \"http://127.0.0.1:1/v1\"";
+    let message = Scene::new().user(misspelt).error().message;
+    assert!(message.contains("did you mean base_url?") && !message.contains("unknown provider"), "{message}");
 }
 
 #[test]
