@@ -92,6 +92,7 @@ fn name_of(timeout: &Timeout) -> &'static str {
         WakeReason::Draft => "draft",
         WakeReason::View => "view",
         WakeReason::Files => "files",
+        WakeReason::Shell => "shell",
         WakeReason::Client => "client",
         WakeReason::Team => "team",
         WakeReason::Proxy => "proxy",

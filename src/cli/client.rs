@@ -122,7 +122,8 @@ pub fn response_too_long() -> Error {
 
 pub fn no_response() -> Error {
     let message = format!(
-        "no response from the server for {} s: it may be stopped (kill -CONT continues it) or very busy",
+        "no response from the server for {} s: it may be stopped (fg in its terminal, or kill -CONT, \
+         continues it) or very busy",
         RESPONSE_TIMEOUT.as_secs()
     );
     Error::new(ErrorKind::Stalled, message)

@@ -65,6 +65,12 @@ impl Repl {
         Ok(())
     }
 
+    /// Goes on for other terminals, after that of this process was closed.
+    pub(super) fn leave_local(&mut self) -> Result<()> {
+        let local = self.terminals.local();
+        local.map_or(Ok(()), |local| self.leave_to_background(Origin::Terminal(local)))
+    }
+
     /// Goes on as a server without the standard streams and the process that waits, which ends with this exit code.
     pub(crate) fn go_on(&mut self, waiting: Waiting, code: u8, signals: Signals) -> Result<()> {
         leave_session(open_streams(&waiting)?)?;

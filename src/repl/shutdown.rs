@@ -129,23 +129,41 @@ impl Repl {
     }
 
     /// Restores the terminal and stops, with the whole process group: otherwise a parent that waits for us would keep
-    /// the terminal. Returns when SIGCONT has arrived; deadlines are moved by the time in between.
+    /// the terminal. Returns when SIGCONT has arrived; deadlines are moved by the time in between. With other terminals
+    /// this process goes on: it ignores the signal that stops the rest of its group.
     pub(super) fn suspend(&mut self) -> Result<()> {
-        if self.process.signals.is_none() {
+        if self.process.signals.is_none() || self.terminals.is_at_shell() {
             return Ok(());
         }
         self.terminals.suspend_all();
         if let Some(note) = self.what_stops() {
             self.terminals.iter_mut().for_each(|terminal| terminal.print_line(&note));
         }
+        if self.goes_on_for_others() {
+            self.terminals.leave_to_shell(&mut self.core);
+            // The second reaches the process that waits for this one also where no shell would continue the group.
+            let waiting = rustix::process::getppid();
+            let stopped = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).and_then(|()| {
+                waiting.map_or(Ok(()), |waiting| rustix::process::kill_process(waiting, rustix::process::Signal::STOP))
+            });
+            return stopped.map_err(|error| std::io::Error::from(error).into());
+        }
         let stop = || rustix::process::kill_current_process_group(rustix::process::Signal::STOP);
         self.core.clock().stop_during(stop).map_err(std::io::Error::from)?;
         self.terminals.resume_all()
     }
 
+    fn goes_on_for_others(&self) -> bool {
+        self.can_go_on() && self.terminals.ids().len() > 1
+    }
+
     /// The work that pauses while the process is stopped, as a line for the person.
     fn what_stops(&self) -> Option<String> {
         let (busy, others) = (self.core.roster().busy().len(), self.terminals.ids().len().saturating_sub(1));
+        if self.goes_on_for_others() {
+            let others = counted(others, "other terminal", "other terminals");
+            return Some(format!("polylogue goes on for {others}; fg comes back here\n"));
+        }
         let busy = (busy > 0).then(|| counted(busy, "agent at work", "agents at work"));
         let others = (others > 0).then(|| counted(others, "other terminal", "other terminals"));
         let stopped: Vec<String> = busy.into_iter().chain(others).collect();

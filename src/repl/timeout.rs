@@ -53,6 +53,8 @@ pub enum WakeReason {
     View,
     /// The list of files for `@` is dropped.
     Files,
+    /// The shell may have given the terminal back.
+    Shell,
     /// The time limit of a client's wait for an agent, or connections are accepted again.
     Client,
     /// The time limit or the retry of a member of a run.

@@ -393,6 +393,7 @@ fn reason(why: WakeReason) -> (&'static str, Option<AgentId>) {
         WakeReason::Draft => "draft",
         WakeReason::Store => "store",
         WakeReason::Files => "files",
+        WakeReason::Shell => "shell",
         WakeReason::View => "view",
         WakeReason::Client => "client",
         WakeReason::Proxy => "proxy",

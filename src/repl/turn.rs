@@ -140,6 +140,7 @@ impl Repl {
                 Signal::Terminate(_) => return Ok(Turn::Exit),
                 // A server outlives the terminal from which it was started; a chat has one.
                 Signal::Hangup if self.server.is_listening() && !self.terminals.has_local() => {}
+                Signal::Hangup if self.terminals.is_at_shell() && self.can_go_on() => self.leave_local()?,
                 Signal::Hangup => return Ok(Turn::Exit),
                 Signal::Suspend => self.suspend()?,
                 Signal::Resized => {

@@ -225,6 +225,11 @@ impl Tty {
         self.flush().map(drop)
     }
 
+    /// Whether this process may use the terminal: in the background of a shell, changing its modes stops the process.
+    pub fn is_in_foreground(&self) -> bool {
+        tcgetpgrp(&self.fd).is_ok_and(|group| group == getpgrp())
+    }
+
     /// Restores screen and modes, and drops pending output. Does nothing unless [`Tty::enter`] was called.
     ///
     /// # Errors

@@ -171,3 +171,27 @@ fn a_chat_that_no_one_could_attach_to_does_not_go_on() {
     chat.send("\x15");
     chat.leave();
 }
+
+#[test]
+fn ctrl_z_at_one_terminal_stops_no_other() {
+    let app = App::new();
+    let mut first = chat(&app, &[]);
+    let mut other = app.terminal(&[], (100, 24));
+    other.wait_for_text("── agent 1 ");
+    first.send("typed before");
+    first.wait_for_text("> typed before");
+    first.send("\x1a");
+    first.wait_for_text("polylogue goes on for 1 other terminal; fg comes back here");
+    assert_eq!(first.terminal_left(), TerminalLeft::CLEAN);
+    let stat = || std::fs::read_to_string(format!("/proc/{}/stat", first.started())).expect("it lives");
+    eventually("the process that the shell waits for is stopped", || stat().contains(") T "));
+    other.send("hello there\r");
+    other.wait_for_answer("hello there", "hello there");
+    first.kill(Signal::CONT);
+    first.wait_for(vt100::Screen::alternate_screen, "the screen to be taken again");
+    first.wait_for_text("> typed before");
+    first.send(" and after\r");
+    first.wait_for_answer("typed before and after", "typed before and after");
+    other.leave();
+    first.leave();
+}

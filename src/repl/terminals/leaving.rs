@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, TerminalId};
 use crate::base::text;
@@ -16,6 +17,8 @@ use crate::repl::terminals::{Terminal, Terminals};
 
 /// Within this time a second Ctrl+C leaves although agents are busy.
 const SECOND_PRESS: Duration = Duration::from_secs(2);
+/// How often it is looked at whether the shell has given the terminal back.
+const SHELL_POLL: Duration = Duration::from_secs(1);
 /// Within this time a line that is entered again is carried out.
 const REPEAT: Duration = Duration::from_secs(30);
 /// Enter again within this time is a held key, which does not confirm.
@@ -206,6 +209,34 @@ impl Terminals {
     /// Leaves every terminal of this process as it was found.
     pub(in crate::repl) fn suspend_all(&mut self) {
         self.iter_mut().for_each(Terminal::suspend);
+    }
+
+    /// Leaves the terminals of this process, which were suspended, to the shell.
+    pub(in crate::repl) fn leave_to_shell(&mut self, core: &mut Core) {
+        for terminal in self.iter_mut().filter(|terminal| terminal.is_local()) {
+            terminal.is_at_shell = true;
+            core.reactor().unwatch(Source::Terminal);
+        }
+    }
+
+    /// Whether the shell has the terminal of this process, which goes on for others.
+    pub(in crate::repl) fn is_at_shell(&self) -> bool {
+        self.iter().any(|terminal| terminal.is_at_shell)
+    }
+
+    /// When to look whether the shell has given the terminal back, if no signal tells that.
+    pub(super) fn shell_deadline(&self, now: Moment) -> Option<Moment> {
+        self.iter().any(|terminal| terminal.may_come_back).then(|| now + SHELL_POLL)
+    }
+
+    /// Takes the terminal of this process again if the shell has given it back.
+    pub(super) fn check_shell(&mut self, core: &mut Core) {
+        for terminal in self.iter_mut().filter(|terminal| terminal.may_come_back && terminal.is_in_foreground()) {
+            if let Err(error) = terminal.resume() {
+                let focus = terminal.focus;
+                core.note(focus, LineKind::Error, &error.message);
+            }
+        }
     }
 
     /// Takes the terminals of this process again.

@@ -118,9 +118,13 @@ impl Terminals {
         self.terminals.keys().copied().collect()
     }
 
-    /// Whether one of them is that of this process.
+    /// The terminal of this process.
+    pub(super) fn local(&self) -> Option<TerminalId> {
+        self.terminals.iter().find(|(_, terminal)| terminal.is_local()).map(|(id, _)| *id)
+    }
+
     pub(super) fn has_local(&self) -> bool {
-        self.iter().any(Terminal::is_local)
+        self.local().is_some()
     }
 
     /// Whether the lines of one come from a program.
@@ -280,7 +284,8 @@ impl Terminals {
         refresh_branch(core, id);
         let Some(agent) = core.agent(id) else { return };
         self.alerts.on_turn_ended(agent);
-        if !self.showing(&[id]).is_empty() {
+        let is_seen = |at: &TerminalId| self.get(*at).is_some_and(|terminal| !terminal.is_at_shell);
+        if self.showing(&[id]).iter().any(is_seen) {
             store_seen(core, id);
         } else if agent.role == Role::Normal && matches!(agent.status(), Status::Idle | Status::Failed) {
             self.unseen.add(agent, core.now());
@@ -398,6 +403,7 @@ impl Component for Terminals {
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
         self.unsaved.save(core);
         self.step_searches(core);
+        self.check_shell(core);
         self.take_colors(core);
         self.alerts.update(core.roster());
     }
@@ -426,7 +432,8 @@ impl Terminals {
             self.iter().filter(|terminal| terminal.is_ready()).filter_map(|terminal| terminal.input.view.as_ref());
         let views = views.filter_map(move |view| view.next_change(now)).map(move |at| (at.max(now), WakeReason::View));
         let files = self.files_expire().map(move |at| (at.max(now), WakeReason::Files));
-        keys.chain(steps).chain(texts).chain(questions).chain(drafts).chain(files).chain(views)
+        let shell = self.shell_deadline(now).map(|at| (at, WakeReason::Shell));
+        keys.chain(steps).chain(texts).chain(questions).chain(drafts).chain(files).chain(views).chain(shell)
     }
 }
 

@@ -86,6 +86,10 @@ pub struct Terminal {
     pub(super) begun: Vec<AgentId>,
     /// The agent whose draft is in an editor, which also has the terminal.
     pub(super) edited: Option<AgentId>,
+    /// The shell has the terminal, while this process goes on.
+    pub(super) is_at_shell: bool,
+    /// It was continued in the background: no signal tells when it is in the foreground again.
+    pub(super) may_come_back: bool,
 }
 
 /// A text above the input until the next key.
@@ -185,6 +189,8 @@ impl Terminal {
             begins_with: Choices::default(),
             begun: Vec::new(),
             edited: None,
+            is_at_shell: false,
+            may_come_back: false,
         };
         terminal.inline.iter_mut().for_each(|inline| inline.screen.set_theme(theme.clone()));
         terminal.measure();
@@ -219,6 +225,11 @@ impl Terminal {
         std::mem::take(&mut self.requests)
     }
 
+    /// Whether it is read and drawn, and no other program has it.
+    fn has_screen(&self) -> bool {
+        self.edited.is_none() && !self.is_at_shell
+    }
+
     /// Draws the next frame completely, because the content of the terminal is unknown.
     pub fn redraw(&mut self) {
         self.invalidate();
@@ -232,7 +243,7 @@ impl Terminal {
 
     /// Whether the conversation is printed on it at the end: not into an editor.
     pub(super) fn prints_end(&self) -> bool {
-        self.is_local() && self.lines.is_none() && self.edited.is_none()
+        self.is_local() && self.lines.is_none() && self.has_screen()
     }
 
     /// Where the person has opened it, unless that is where this process was started.
@@ -250,7 +261,7 @@ impl Terminal {
     /// Registers the terminal, for writing only while the screen has not taken everything.
     pub(in crate::repl) fn watch(&mut self, reactor: &mut Reactor) -> Result<()> {
         let Device::Terminal(tty) = &self.device else { return Ok(()) };
-        if self.edited.is_some() {
+        if !self.has_screen() {
             return Ok(());
         }
         let has_backlog = tty.has_backlog();
@@ -263,7 +274,7 @@ impl Terminal {
     /// Handles a new size, flushes output, and reads keys, which are handled later, one by one.
     pub(in crate::repl) fn on_ready(&mut self, ready: &[Ready], reactor: &mut Reactor, now: Moment) -> Result<()> {
         self.keyboard.begin_turn();
-        if !self.is_local() || self.edited.is_some() {
+        if !self.is_local() || !self.has_screen() {
             return Ok(());
         }
         if self.is_resized() {
@@ -361,7 +372,7 @@ impl Terminal {
 
     /// The next key, unless the limit of this turn is reached.
     pub(in crate::repl) fn next_key(&mut self) -> Option<Key> {
-        let may_read = !self.is_detached && !self.is_held && self.edited.is_none() && !self.is_waiting_for_search();
+        let may_read = !self.is_detached && !self.is_held && self.has_screen() && !self.is_waiting_for_search();
         if may_read { self.keyboard.next_key() } else { None }
     }
 
@@ -373,14 +384,14 @@ impl Terminal {
 
     /// Whether keys wait for the next turn.
     pub(in crate::repl) fn has_keys(&self) -> bool {
-        !self.is_detached && self.edited.is_none() && self.keyboard.has_keys()
+        !self.is_detached && self.has_screen() && self.keyboard.has_keys()
     }
 
     /// When an incomplete key sequence is taken as it is, or keys wait no longer for a search.
     pub(in crate::repl) fn key_deadline(&self) -> Option<Moment> {
         let search = self.input.view.as_ref().and_then(|view| view.searches_until());
         let earliest = self.keyboard.deadline().into_iter().chain(search).min();
-        earliest.filter(|_| !self.is_detached && self.edited.is_none())
+        earliest.filter(|_| !self.is_detached && self.has_screen())
     }
 
     /// Whether a search for its view is running.
@@ -402,7 +413,7 @@ impl Terminal {
     pub(in crate::repl) fn has_input(&self) -> bool {
         !self.is_detached
             && !self.is_held
-            && self.edited.is_none()
+            && self.has_screen()
             && !self.is_waiting_for_search()
             && (self.is_gone || self.keyboard.has_input() || self.device.waiting_bytes() > 0)
     }
@@ -424,7 +435,7 @@ impl Terminal {
 
     /// Whether a frame may be drawn now.
     pub(in crate::repl) fn is_ready(&self) -> bool {
-        !self.is_detached && self.edited.is_none() && self.device.takes_more()
+        !self.is_detached && self.has_screen() && self.device.takes_more()
     }
 
     /// Draws a frame by sending the differences, and returns other changes.
@@ -522,7 +533,7 @@ impl Terminal {
 
     /// Whether the person looks elsewhere.
     pub(super) fn is_away(&self) -> bool {
-        self.announcer.is_away()
+        self.is_at_shell || self.announcer.is_away()
     }
 
     /// Says that agents need the person, unless the terminal accepts no output.
@@ -585,9 +596,17 @@ impl Terminal {
         }
     }
 
+    /// Whether the shell has given a local terminal to this process.
+    pub(super) fn is_in_foreground(&self) -> bool {
+        matches!(&self.device, Device::Terminal(tty) if tty.is_in_foreground())
+    }
+
     pub(in crate::repl) fn resume(&mut self) -> Result<()> {
+        self.is_at_shell &= !self.is_in_foreground();
+        self.may_come_back = self.is_at_shell;
         if let Device::Terminal(tty) = &mut self.device
             && self.edited.is_none()
+            && !self.is_at_shell
         {
             tty.enter()?;
             self.announcer.forget();
