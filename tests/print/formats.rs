@@ -139,6 +139,8 @@ fn each_input_line_is_a_turn_and_a_bad_one_is_skipped_with_a_note() {
     );
     assert_eq!(output.err.lines().count(), 1, "{output:?}");
     assert!(output.err.starts_with("polylogue: skipped line 2: invalid JSON"), "{output:?}");
+    let unusable = home.shell("echo garbage | $0 -p --input-format stream-json --output-format json");
+    assert!(unusable.code == 2 && unusable.err.contains("nothing to send: no line of"), "{unusable:?}");
     assert_eq!(texts(&home.log(1)), ["one", "1", "two", "2", "three", "3"]);
 }
 

@@ -125,7 +125,17 @@ fn run_from(arguments: &Arguments, env: &ProcessEnvironment, started: Instant) -
     }
     output.begin(&agent);
     let turns = Turns::new(agent, arguments.max_turns, deadline);
-    let run = Run { host, turns, output, lines, signals, deadline, keeps_background: pipe.is_some() };
+    let run = Run {
+        host,
+        turns,
+        output,
+        lines,
+        signals,
+        deadline,
+        keeps_background: pipe.is_some(),
+        has_skipped: false,
+        has_sent: false,
+    };
     let (code, rest) = run.run(prompt.as_deref())?;
     if let Some(((host, mut turns), pipe)) = rest.zip(pipe) {
         let options = data_directory::options(arguments, config::load(arguments, env).explicit_data_directory());

@@ -28,6 +28,9 @@ pub struct Run {
     pub deadline: Option<Instant>,
     /// Commands in the background are not ended with the run.
     pub keeps_background: bool,
+    /// A line of standard input was no message.
+    pub has_skipped: bool,
+    pub has_sent: bool,
 }
 
 impl Run {
@@ -55,6 +58,7 @@ impl Run {
     }
 
     fn send(&mut self, prompt: &str) -> Result<()> {
+        self.has_sent = true;
         match &self.output.schema {
             Some(schema) if !self.turns.agent().has_schema => self.turns.send(&mut self.host, schema.in_prompt(prompt)),
             _ => self.turns.send(&mut self.host, prompt.to_owned()),
@@ -73,7 +77,12 @@ impl Run {
         }
         Ok(match self.turns.progress() {
             Progress::Working => None,
-            Progress::AtRest => self.lines.as_ref().is_none_or(InputLines::is_over).then_some(Ending::Done),
+            Progress::AtRest if self.lines.as_ref().is_some_and(|lines| !lines.is_over()) => None,
+            Progress::AtRest if self.has_skipped && !self.has_sent => {
+                let message = "nothing to send: no line of standard input is a message";
+                Some(Ending::Failed(Error::usage(message).into()))
+            }
+            Progress::AtRest => Some(Ending::Done),
             Progress::Stuck(ending) => Some(ending),
         })
     }
@@ -155,6 +164,7 @@ impl Run {
                     Ok(())
                 }
                 Err(message) => {
+                    self.has_skipped = true;
                     self.output.note(&message);
                     Ok(())
                 }
