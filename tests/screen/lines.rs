@@ -5,6 +5,7 @@ use std::fs;
 use polylogue::config::{DisplaySettings, ModelFacts, Policy, Prices, ProviderEntry, StatusField};
 
 use crate::support::harness::{Harness, Plan, endpoint};
+use crate::support::internals::Wait;
 use crate::support::peer::Peer;
 use crate::support::scene::{app_with_agents, assert_shows};
 
@@ -155,6 +156,21 @@ fn an_empty_conversation_shows_what_to_do_with_many_agents_until_something_is_sa
     assert_eq!(shown(&mut app), [true; 4]);
     app.resize((80, 6));
     assert_eq!(shown(&mut app), [false; 4], "all or nothing");
+}
+
+#[test]
+fn why_an_agent_waits_is_read_in_two_rows_and_cut_visibly() {
+    let mut app = Harness::new(Plan { size: Some((60, 20)), ..Plan::default() });
+    app.enter("%fail 429 retry-after=24 too many requests, the limit is three an hour");
+    app.turn_until("it waits", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
+    let screen = app.screen_text();
+    let at = screen.lines().position(|line| line.contains("retrying in 24 s")).expect("the reason");
+    let second = screen.lines().nth(at + 1).expect("a row");
+    assert!(second.starts_with("  ") && second.contains("rate limit reached"), "{screen}");
+    app.resize((44, 20));
+    let screen = app.screen_text();
+    let at = screen.lines().position(|line| line.contains("retrying in 24 s")).expect("the reason");
+    assert!(screen.lines().nth(at + 1).is_some_and(|row| row.ends_with('…')), "{screen}");
 }
 
 #[test]

@@ -30,6 +30,8 @@ const COLUMNS_FOR_ALL_KEYS: u16 = 60;
 const INDENT: &str = "  ";
 /// A longer title of a question is cut off; its text has all of it.
 const TITLE_ROWS: usize = 2;
+/// On fewer columns what the agent does has one row.
+const NARROW: usize = 38;
 const TOO_SMALL_FOR_RULES: &str = "enlarge to see the rules; Esc goes back to the question";
 
 /// A question, or the rules in its place.
@@ -105,8 +107,8 @@ impl Painter<'_> {
         room -= popup.len();
         let QuestionRows { rows: notices, page, has_whole_rules } = self.notice_rows(agent, room);
         room -= notices.len();
-        let spinner = self.spinner_row(agent).filter(|_| room > 1);
-        room -= usize::from(spinner.is_some());
+        let spinner = self.spinner_rows(agent, room.saturating_sub(1));
+        room -= spinner.len();
         let asides = self.aside_rows(agent, room);
         let live = self.live_rows(agent, room - asides.len());
         let text_rows = room - asides.len() - live.len();
@@ -179,14 +181,24 @@ impl Painter<'_> {
         rows.into_iter().map(|row| self.row(row)).collect()
     }
 
-    fn spinner_row(&self, agent: &Agent) -> Option<Row> {
+    /// What the agent does, in at most this many rows. If there is room, a second one has the rest of why it waits.
+    fn spinner_rows(&self, agent: &Agent, most: usize) -> Vec<Row> {
         if !agent.view.is_spinning() {
-            return None;
+            return Vec::new();
         }
         let picture = SPINNER[usize::try_from(self.spinner % SPINNER.len() as u128).unwrap_or(0)];
-        let mut row = Row::of(format!("{picture} "), Style::color(Color::Activity));
-        row.push(self.activity.as_str(), Style::DIM);
-        Some(self.row(row))
+        let columns = usize::from(self.size.0.saturating_sub(2)).max(1);
+        let most = most.min(if columns < NARROW { 1 } else { 2 });
+        let parts = text::wrap(&self.activity, columns).take(most).enumerate();
+        let row = |(at, (start, part)): (usize, (usize, &str))| {
+            let sign = if at == 0 { format!("{picture} ") } else { "  ".to_owned() };
+            let is_last = at + 1 == most;
+            let part = if is_last { text::shortened(&self.activity[start..], columns) } else { part.into() };
+            let mut row = Row::of(sign, Style::color(Color::Activity));
+            row.push(part.into_owned(), Style::DIM);
+            self.row(row)
+        };
+        parts.map(row).collect()
     }
 
     /// The rows above the input: the question, then the notice of the terminal, then the queue.
