@@ -172,7 +172,7 @@ impl Popup {
     /// The rows around the selected item, with headings.
     fn list_rows(&self, columns: usize, room: usize) -> Vec<Row> {
         let widths = self.items.iter().map(|item| text::width(&item.text));
-        let left = widths.max().unwrap_or(0).min(MOST_TEXT_COLUMNS).min(columns / 2);
+        let left = widths.max().unwrap_or(0).min(MOST_TEXT_COLUMNS).min(columns / 3);
         let group = |item: &Item| if self.query.text().is_empty() { item.group } else { "" };
         let heading = |item: &Item| Row::of(group(item), Style::color(Color::Heading));
         let mut rows = self
