@@ -485,7 +485,11 @@ fn a_conversation_that_was_begun_is_no_descendant_of_the_first_one() {
     for _ in 0..2 {
         app.enter("/kill --descendants");
         app.turn();
-        assert_eq!((app.n("grandchild"), app.repl.roster().len()), (1, 2), "what was forked there is none either");
+        assert_eq!(
+            (app.n("grandchild"), app.repl.roster().len()),
+            (1, 2),
+            "what was forked there is no descendant either"
+        );
         app = app.crash_and_restart();
     }
 }

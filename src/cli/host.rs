@@ -70,6 +70,15 @@ impl<'a> HostOptions<'a> {
             check_server: &|_| Ok(()),
         }
     }
+
+    /// For a program that other terminals and scripts may use meanwhile.
+    pub fn for_others(
+        (arguments, env): (&'a Arguments, &'a ProcessEnvironment),
+        configure: &'a dyn Fn(Loaded) -> Result<Config>,
+        check_server: &'a dyn Fn(&mut Client) -> Result<()>,
+    ) -> Self {
+        Self { listens: true, tells_at_end: false, check_server, ..Self::for_run((arguments, env), None, configure) }
+    }
 }
 
 impl Host {

@@ -43,16 +43,8 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
              stop the server (polylogue stop)",
         )),
     };
-    let (mut host, config) = Host::open(&HostOptions {
-        arguments,
-        env,
-        deadline: None,
-        listens: true,
-        reads_only: false,
-        tells_at_end: false,
-        configure: &|loaded: Loaded| loaded.without_model_error().into_config(),
-        check_server: &check_server,
-    })?;
+    let configure = |loaded: Loaded| loaded.without_model_error().into_config();
+    let (mut host, config) = Host::open(&HostOptions::for_others((arguments, env), &configure, &check_server))?;
     let choices =
         Choices { model: arguments.model.clone(), approval: arguments.approval.clone(), ..Choices::default() };
     let new = NewAgent {

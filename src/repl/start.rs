@@ -206,11 +206,8 @@ impl LoadedAgents {
                 Some(parent) if roster.get(parent).is_some() => roster.add(agent, Some(parent)),
                 // The parent has ended, or its row cannot be read.
                 _ => {
-                    let above = store.living_ancestor(row.id)?.or(roster.nth(0));
-                    match store.is_below_begun(row.id)? {
-                        true => roster.add_on_top(agent, above),
-                        false => roster.add(agent, above),
-                    }
+                    let (above, is_top) = store.living_ancestor(row.id)?;
+                    roster.add_at(agent, above.or(roster.nth(0)), is_top);
                 }
             }
         }

@@ -120,7 +120,7 @@ pub(super) fn objection_to(
     }
 }
 
-/// Executes a call of a program that speaks for an agent. Nobody is asked: what would need an answer is refused.
+/// Executes a call of a program that speaks for an agent. No question is asked: a call that needs an answer is refused.
 pub(super) fn call_for_client(core: &mut Core, agent_id: AgentId, tool: &str, arguments: &str) -> Result<String> {
     core.require_writable()?;
     let judged = core.with_agent(agent_id, |agent, context| agent.judge_for_client(tool, arguments, context));

@@ -102,7 +102,7 @@ impl Store {
                 found.push((agent, created_at));
             }
         }
-        let above = |(agent, at): (AgentId, i64)| Ok(self.living_ancestor(agent)?.map(|above| (above, at)));
+        let above = |(agent, at): (AgentId, i64)| Ok(self.living_ancestor(agent)?.0.map(|above| (above, at)));
         found.into_iter().filter_map(|creation| above(creation).transpose()).collect()
     }
 }

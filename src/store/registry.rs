@@ -199,33 +199,21 @@ impl Store {
         Ok(self.conn.prepare_cached(sql)?.query_row([agent], |row| row::text(row, 0)).optional()?)
     }
 
-    /// The nearest running ancestor that is not archived and whose row can be read; `None` for the root.
-    pub fn living_ancestor(&self, agent: AgentId) -> Result<Option<AgentId>> {
-        let mut next = self.parent(agent)?;
+    /// The nearest running ancestor that is not archived and whose row can be read, `None` for the root; and whether a begun
+    /// conversation is between the two.
+    pub fn living_ancestor(&self, agent: AgentId) -> Result<(Option<AgentId>, bool)> {
+        let sql = "SELECT parent_uuid IS NOT NULL AND fork_message_id IS NULL FROM agents WHERE uuid = ?1";
+        let (mut next, mut is_below_begun) = (self.parent(agent)?, false);
         while let Some(id) = next {
             // A damaged row is skipped, but may still name its own parent.
             if self.agent(id).is_ok_and(|row| row.is_some_and(|row| row.is_listed())) {
-                return Ok(Some(id));
+                break;
             }
+            is_below_begun |=
+                self.conn.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()? == Some(true);
             next = self.parent(id)?;
         }
-        Ok(None)
-    }
-
-    /// Whether there is a begun conversation between an agent and its nearest running ancestor.
-    pub fn is_below_begun(&self, agent: AgentId) -> Result<bool> {
-        let sql = "SELECT parent_uuid IS NOT NULL AND fork_message_id IS NULL FROM agents WHERE uuid = ?1";
-        let mut next = self.parent(agent)?;
-        while let Some(id) = next {
-            if self.agent(id).is_ok_and(|row| row.is_some_and(|row| row.is_listed())) {
-                return Ok(false);
-            }
-            if self.conn.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()? == Some(true) {
-                return Ok(true);
-            }
-            next = self.parent(id)?;
-        }
-        Ok(false)
+        Ok((next, is_below_begun))
     }
 
     /// Ordinals decrease towards the root, so even a damaged registry has no cycle.

@@ -85,24 +85,23 @@ impl Indexed {
 impl Roster {
     /// Adds an agent below its nearest living ancestor.
     pub fn add(&mut self, agent: Agent, parent: Option<AgentId>) {
+        self.add_at(agent, parent, false);
+    }
+
+    /// The same. `is_top`: it was forked from a begun conversation that is gone.
+    pub fn add_at(&mut self, agent: Agent, parent: Option<AgentId>, is_top: bool) {
         let (id, ordinal) = (agent.id(), agent.identity.ordinal);
         self.by_ordinal.insert(ordinal, id);
         self.by_number.extend(agent.identity.number().map(|number| (number, id)));
         if let Some(parent) = parent {
             self.parents.insert(id, parent);
-            if !agent.identity.is_begun {
+            if is_top {
+                self.tops.insert(id);
+            } else if !agent.identity.is_begun {
                 self.children.entry(parent).or_default().insert((ordinal, id));
             }
         }
         self.insert(id, agent);
-    }
-
-    /// Adds an agent that was forked from a begun conversation that is gone.
-    pub fn add_on_top(&mut self, agent: Agent, parent: Option<AgentId>) {
-        let (id, place) = (agent.id(), (agent.identity.ordinal, agent.id()));
-        self.add(agent, parent);
-        self.tops.insert(id);
-        parent.and_then(|parent| self.children.get_mut(&parent)).map(|siblings| siblings.remove(&place));
     }
 
     /// Adds an internal agent: the loop serves it like any other, but it cannot be listed, named or viewed.

@@ -227,7 +227,7 @@ impl Tty {
 
     /// Whether this process may use the terminal: in the background of a shell, changing its modes stops the process.
     pub fn is_in_foreground(&self) -> bool {
-        tcgetpgrp(&self.fd).is_ok_and(|group| group == getpgrp())
+        is_in_foreground(&self.fd)
     }
 
     /// Restores screen and modes, and drops pending output. Does nothing unless [`Tty::enter`] was called.
@@ -401,11 +401,16 @@ impl Before {
         let fd = &self.0.fd;
         let is_raw = |settings: &Termios| !settings.local_modes.contains(LocalModes::ICANON);
         let is_left_raw = tcgetattr(fd).is_ok_and(|now| is_raw(&now)) && !is_raw(&self.0.settings);
-        if is_left_raw && tcgetpgrp(fd) == Ok(getpgrp()) {
+        if is_left_raw && is_in_foreground(fd) {
             // Nobody is left to report it to.
             let _ = self.0.restore();
         }
     }
+}
+
+/// Whether the process group of this process has the terminal.
+fn is_in_foreground(fd: &OwnedFd) -> bool {
+    tcgetpgrp(fd) == Ok(getpgrp())
 }
 
 /// Whether the bytes have the reply to the query for device attributes: `CSI ? ... c`.

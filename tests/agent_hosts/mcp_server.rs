@@ -79,7 +79,7 @@ fn a_program_starts_agents_and_reads_their_mail_in_a_loop_of_its_own_and_in_a_se
 }
 
 #[test]
-fn calls_are_judged_by_the_rules_and_nobody_is_asked() {
+fn calls_are_judged_by_the_rules_and_no_question_is_asked() {
     let home = Home::new();
     let mut client = Client::start(&home, &["--deny", "fork(openai/*)"]);
     let why = client.call("fork", json!({"prompt": "x", "model": "openai/m"})).expect_err("refused");

@@ -87,12 +87,12 @@ fn an_orphan_is_adopted_by_the_nearest_running_ancestor() {
     let grandparent = fork(&store, root);
     let parent = fork(&store, grandparent);
     let child = fork(&store, parent);
-    assert_eq!(store.living_ancestor(child).unwrap(), Some(parent));
+    assert_eq!(store.living_ancestor(child).unwrap().0, Some(parent));
     store.kill(&[parent], 2).unwrap();
-    assert_eq!(store.living_ancestor(child).unwrap(), Some(grandparent));
+    assert_eq!(store.living_ancestor(child).unwrap().0, Some(grandparent));
     store.kill(&[grandparent], 2).unwrap();
-    assert_eq!(store.living_ancestor(child).unwrap(), Some(root));
-    assert_eq!(store.living_ancestor(root).unwrap(), None);
+    assert_eq!(store.living_ancestor(child).unwrap().0, Some(root));
+    assert_eq!(store.living_ancestor(root).unwrap().0, None);
 }
 
 #[test]

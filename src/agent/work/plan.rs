@@ -12,7 +12,7 @@ use crate::domain::flow::ToolRequest;
 use crate::domain::tool::{Reach, ScriptedTools, ToolCall};
 use crate::policy::Verdict;
 use crate::tools::snapshots::Recorder;
-use crate::tools::{Environment, Judge, Judged, PathVerdict, Prepared, Run, visible};
+use crate::tools::{Environment, Judge, Judged, PathVerdict, Prepared, Run, ToolSpec, visible};
 
 /// A call before it runs.
 pub(super) struct Planned {
@@ -49,7 +49,7 @@ impl Agent {
         let Run::InEventLoop(request) = spec.run else { return Err(format!("{name} is not called by clients")) };
         match self.judge(&environment, self.policy(), context).judge(spec, &prepared).verdict {
             Verdict::Free => Ok(request(&prepared.arguments)),
-            Verdict::Ask(_) | Verdict::Unasked(_) if spec.judged == Judged::Change => Ok(request(&prepared.arguments)),
+            Verdict::Ask(_) | Verdict::Unasked(_) if is_asked_by_loop(spec) => Ok(request(&prepared.arguments)),
             Verdict::Ask(reason) | Verdict::Unasked(reason) => {
                 Err(format!("refused: it needs approval ({}), and no question is asked", visible(&reason)))
             }
@@ -58,18 +58,21 @@ impl Agent {
     }
 }
 
+/// Whether another agent is concerned: then the loop asks the question.
+fn is_asked_by_loop(spec: &ToolSpec) -> bool {
+    matches!(spec.run, Run::InEventLoop(_)) && spec.judged == Judged::Change
+}
+
 fn plan(call: &ToolCall, judge: &Judge<'_>) -> Planned {
     let answered = |message: &str| Planned::from(Progress::Answered(failure_result(call, message)));
     let (spec, mut prepared) = match judge.environment.prepare(&call.name, &call.arguments) {
         Ok((spec, prepared)) => (spec, Box::new(prepared)),
         Err(message) => return answered(&message),
     };
-    let in_loop = matches!(spec.run, Run::InEventLoop(_));
     let judged = judge.judge(spec, &prepared);
     match &judged.verdict {
         Verdict::Free => Progress::Waiting(spec, prepared, Permission::NotNeeded).into(),
-        // Where another agent is concerned, the loop asks the question.
-        Verdict::Ask(_) | Verdict::Unasked(_) if in_loop && spec.judged == Judged::Change => {
+        Verdict::Ask(_) | Verdict::Unasked(_) if is_asked_by_loop(spec) => {
             Progress::Waiting(spec, prepared, Permission::NotNeeded).into()
         }
         Verdict::Ask(reason) => {

@@ -219,16 +219,7 @@ fn open_host(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Host, C
             )))
         })
     };
-    let (host, config) = Host::open(&HostOptions {
-        arguments,
-        env,
-        deadline: None,
-        listens: true,
-        reads_only: false,
-        tells_at_end: false,
-        configure: &configure,
-        check_server: &check_server,
-    })?;
+    let (host, config) = Host::open(&HostOptions::for_others((arguments, env), &configure, &check_server))?;
     Ok((host, config, missing_model.into_inner()))
 }
 

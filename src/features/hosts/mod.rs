@@ -458,17 +458,7 @@ impl Hosts {
             && session.files.as_ref().is_none_or(TurnFiles::is_recorded)
             && let Some(prompt) = session.waiting.take()
         {
-            // A summary has no tools and is no plan.
-            let plans = core.agent(id).is_some_and(|agent| agent.policy() == Policy::Plan && agent.inputs.has_tools);
-            if let Some((choice, mode)) = session.choose_mode(plans) {
-                connection.choose((id, &session_id), "mode", choice, mode);
-            }
-            let is_own = core.agent(id).is_some_and(|agent| agent.inputs.parameters.thinking().is_some());
-            match session.choose_thinking(prompt.thinking) {
-                Ok(Some((choice, value))) => connection.choose((id, &session_id), "thinking level", choice, &value),
-                Err(why) if is_own => core.note(id, LineKind::Error, &why),
-                Ok(None) | Err(_) => {}
-            }
+            choose_for_prompt(core, (id, &session_id), session, connection, &prompt);
             let text = session.begin_turn(&prompt);
             session.turn = Some(connection.prompt(id, &session_id, &text, &prompt.files));
             if let Some(files) = &mut session.files {
@@ -594,6 +584,28 @@ impl Hosts {
         self.answer(number, session.cancel(core.now()));
         self.send_responses(number, &session.take_responses());
         self.write(core, number);
+    }
+}
+
+/// Chooses the mode and the level of thinking in a session that a prompt is about to be sent to.
+fn choose_for_prompt(
+    core: &mut Core,
+    (id, session_id): (AgentId, &str),
+    session: &mut Session,
+    connection: &mut Connection,
+    prompt: &HostPrompt,
+) {
+    let Some(agent) = core.agent(id) else { return };
+    // A summary has no tools and is no plan.
+    let plans = agent.policy() == Policy::Plan && agent.inputs.has_tools;
+    let is_own_level = agent.inputs.parameters.thinking().is_some();
+    if let Some((choice, mode)) = session.choose_mode(plans) {
+        connection.choose((id, session_id), "mode", choice, mode);
+    }
+    match session.choose_thinking(prompt.thinking) {
+        Ok(Some((choice, value))) => connection.choose((id, session_id), "thinking level", choice, &value),
+        Err(why) if is_own_level => core.note(id, LineKind::Error, &why),
+        Ok(None) | Err(_) => {}
     }
 }
 

@@ -125,7 +125,7 @@ impl Choice {
     /// The value for this level; `None` if it is the current one.
     ///
     /// # Errors
-    /// There is none: its values are named.
+    /// The host has no such value; the error names those that it has.
     pub(super) fn thinking_to_set(&self, level: Thinking) -> Result<Option<String>, String> {
         let name = level.to_string();
         let value = match level {

@@ -109,19 +109,17 @@ pub(in crate::repl) fn archive_idle(core: &mut Core) {
 
 /// Puts a stored agent into memory, below its nearest ancestor there. Returns that.
 fn load(core: &mut Core, row: &AgentRow) -> Result<AgentId> {
-    let parent = nearest_above(core, row.id)?;
+    let (parent, is_top) = nearest_above(core, row.id)?;
     let agent = core.factory.restore(&core.config.catalog, row);
-    match core.store.is_below_begun(row.id)? {
-        true => core.roster.add_on_top(agent, Some(parent)),
-        false => core.roster.add(agent, Some(parent)),
-    }
+    core.roster.add_at(agent, Some(parent), is_top);
     Ok(parent)
 }
 
-/// The nearest ancestor of a stored agent that is in memory.
-pub(in crate::repl) fn nearest_above(core: &Core, id: AgentId) -> Result<AgentId> {
-    let above = core.store.living_ancestor(id)?.filter(|above| core.roster.get(*above).is_some());
-    above.or_else(|| core.roster.nth(0)).ok_or_else(agent_gone)
+/// The nearest ancestor of a stored agent that is in memory, and whether a begun conversation is between the two.
+pub(in crate::repl) fn nearest_above(core: &Core, id: AgentId) -> Result<(AgentId, bool)> {
+    let (above, is_below_begun) = core.store.living_ancestor(id)?;
+    let above = above.filter(|above| core.roster.get(*above).is_some()).or_else(|| core.roster.nth(0));
+    Ok((above.ok_or_else(agent_gone)?, is_below_begun))
 }
 
 /// Forks a child with the conversation of an agent that is not in memory, killed or archived, up to one of its messages. The

@@ -1,8 +1,6 @@
 //! Output to one terminal besides its frames: the title of its window, progress, what each agent does, and that an agent
 //! needs the person.
 
-use std::collections::BTreeMap;
-
 use crate::domain::display::{Abilities, DisplaySettings, Progress, StatusReport};
 use crate::terminal::announce;
 
@@ -24,8 +22,10 @@ pub(super) struct Announcer {
     offers_reports: bool,
     /// It shows them.
     takes_reports: bool,
-    /// The last report for each id; empty: unknown.
-    reported: BTreeMap<String, String>,
+    /// The last reports.
+    reported: Vec<StatusReport>,
+    /// They may be gone from the terminal.
+    reports_all: bool,
 }
 
 impl Announcer {
@@ -75,7 +75,7 @@ impl Announcer {
     pub fn forget(&mut self) {
         self.title.clear();
         self.progress = None;
-        self.reported.values_mut().for_each(String::clear);
+        self.reports_all = true;
     }
 
     /// Whether the person looks elsewhere. A terminal that never reported its focus counts as focused, except in tmux,
@@ -100,14 +100,16 @@ impl Announcer {
     }
 
     /// What is new in these reports.
-    pub fn report(&mut self, reports: &[StatusReport]) -> String {
+    pub fn report(&mut self, reports: Vec<StatusReport>) -> String {
         let mut out = String::new();
-        let sequences = reports.iter().map(|report| (report.id.clone(), announce::status(report)));
-        let reports: BTreeMap<String, String> = sequences.collect();
-        let ended = self.reported.keys().filter(|id| !reports.contains_key(*id));
-        ended.for_each(|id| out += &announce::clear_status(id));
-        let new = reports.iter().filter(|(id, sequence)| self.reported.get(*id) != Some(sequence));
-        new.for_each(|(_, sequence)| out += sequence);
+        let says_all = std::mem::take(&mut self.reports_all);
+        if !says_all && reports == self.reported {
+            return out;
+        }
+        let is_over = |old: &&StatusReport| reports.iter().all(|report| report.id != old.id);
+        self.reported.iter().filter(is_over).for_each(|old| out += &announce::clear_status(&old.id));
+        let is_new = |report: &&StatusReport| says_all || !self.reported.contains(report);
+        reports.iter().filter(is_new).for_each(|report| out += &announce::status(report));
         self.reported = reports;
         out
     }

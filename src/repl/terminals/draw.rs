@@ -150,7 +150,9 @@ impl Terminals {
         let Some(terminal) = self.get(at).filter(|terminal| terminal.takes_reports()) else { return };
         let Some(shown) = core.agent(terminal.focus) else { return };
         let reports = reports::reports(core, &self.unseen, shown);
-        self.get_mut(at).into_iter().for_each(|terminal| terminal.report(&reports));
+        if let Some(terminal) = self.get_mut(at) {
+            terminal.report(reports);
+        }
     }
 
     fn draw(&mut self, core: &mut Core, at: TerminalId) {

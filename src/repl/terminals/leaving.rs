@@ -37,6 +37,13 @@ fn said_of(core: &Core, agents: &[AgentId], (one, many): (&str, &str)) -> Option
     }
 }
 
+/// Takes a terminal again. That it fails is said where a person may read it.
+fn resume(core: &mut Core, terminal: &mut Terminal) {
+    if let Err(error) = terminal.resume() {
+        core.note(terminal.focus, LineKind::Error, &error.message);
+    }
+}
+
 /// How many commands run in the background, in words; none if there are none.
 fn background_commands(core: &Core) -> Option<String> {
     let agents = core.roster().with_background().iter().filter_map(|id| core.agent(*id));
@@ -164,10 +171,7 @@ impl Terminals {
     pub(in crate::repl) fn take_back(&mut self, core: &mut Core, id: TerminalId) -> Option<AgentId> {
         let terminal = self.get_mut(id)?;
         let agent = terminal.edited.take()?;
-        if let Err(error) = terminal.resume() {
-            let focus = terminal.focus;
-            core.note(focus, LineKind::Error, &error.message);
-        }
+        resume(core, terminal);
         Some(agent)
     }
 
@@ -232,10 +236,7 @@ impl Terminals {
     /// Takes the terminal of this process again if the shell has given it back.
     pub(super) fn check_shell(&mut self, core: &mut Core) {
         for terminal in self.iter_mut().filter(|terminal| terminal.may_come_back && terminal.is_in_foreground()) {
-            if let Err(error) = terminal.resume() {
-                let focus = terminal.focus;
-                core.note(focus, LineKind::Error, &error.message);
-            }
+            resume(core, terminal);
         }
     }
 

@@ -523,7 +523,7 @@ impl Terminal {
     }
 
     /// Says what has changed in these reports.
-    pub(super) fn report(&mut self, reports: &[StatusReport]) {
+    pub(super) fn report(&mut self, reports: Vec<StatusReport>) {
         let out = self.announcer.report(reports);
         if !out.is_empty() {
             self.device.write(out.as_bytes());

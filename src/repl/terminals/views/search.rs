@@ -101,7 +101,7 @@ impl SearchView {
     fn fork(&self, core: &Core) -> ViewAct {
         let Some(hit) = self.hits.marked() else { return ViewAct::Done };
         let is_listed = core.agent(hit.agent).is_some();
-        let at = if is_listed { Some(hit.agent) } else { nearest_above(core, hit.agent).ok() };
+        let at = if is_listed { Some(hit.agent) } else { nearest_above(core, hit.agent).ok().map(|(above, _)| above) };
         let fork = Change::ForkAt { agent: hit.agent, message: hit.id, text: None };
         at.map_or(ViewAct::Done, |at| ViewAct::Leave(at, fork))
     }
