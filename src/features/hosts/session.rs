@@ -481,7 +481,6 @@ impl Session {
 
     /// Its process has ended: the agent is told why.
     pub(super) fn fail(&mut self, error: Error) {
-        self.id = None;
         if self.waiting.take().is_some() {
             // The agent has not cancelled what it waits for.
             self.give_up_at = None;
