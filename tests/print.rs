@@ -13,6 +13,7 @@ mod pipes;
 mod schema;
 mod search;
 pub(crate) mod served;
+mod trajectory;
 mod usage;
 mod wrappers;
 

@@ -77,6 +77,12 @@ pub struct Arguments {
     /// The answer of --print is checked.
     #[arg(long, value_name = "FILE", requires = "print")]
     pub schema: Option<PathBuf>,
+    /// Write the conversation of --print to FILE (ATIF)
+    ///
+    /// In the Agent Trajectory Interchange Format, with the conversations of the agents that it forked. An existing file is
+    /// replaced.
+    #[arg(long, value_name = "FILE", requires = "print", value_hint = ValueHint::FilePath)]
+    pub trajectory: Option<PathBuf>,
     /// Maximum number of model requests of --print
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "print")]
     pub max_turns: Option<u32>,

@@ -21,7 +21,7 @@ const OPTIONS: &[Options] = &[
     ("Conversation", &["continue_last", "resume", "model"], &["set", "append_system_prompt", "no_tools", "stay"]),
     (
         "One answer for a script",
-        &["print", "output_format", "attach", "schema", "max_turns", "timeout"],
+        &["print", "output_format", "attach", "schema", "trajectory", "max_turns", "timeout"],
         &["input_format", "session_id", "keep_background"],
     ),
     (

@@ -80,7 +80,7 @@ use arguments::{parse_line, parse_words, value_of};
 pub use columns::TwoColumns;
 pub use complete::{Completion, complete};
 pub use custom::{message_of, takes_arguments};
-pub use export::Subject as ExportSubject;
+pub use export::{Log as ExportLog, Subject as ExportSubject};
 pub use help::{HelpRow, KeyRow, help_rows, help_text, key_rows};
 pub use mail::sent_note;
 pub use model::{model_list, names_model};

@@ -250,9 +250,30 @@ pub enum FileJob {
     Export {
         /// Relative to the agent's working directory.
         path: PathBuf,
-        /// As JSON instead of Markdown.
-        is_json: bool,
+        /// How it is written.
+        format: ExportFormat,
     },
+}
+
+/// The format of an exported conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// For readers.
+    Markdown,
+    /// All that is stored.
+    Json,
+    /// An Agent Trajectory Interchange Format document, with the agents that it forked.
+    Atif,
+}
+
+impl ExportFormat {
+    /// All formats, with the words that name them.
+    pub const ALL: [(&'static str, Self); 3] = [("md", Self::Markdown), ("json", Self::Json), ("atif", Self::Atif)];
+
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
+    }
 }
 
 /// A prompt of an MCP server, as a person asks for it.

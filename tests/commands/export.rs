@@ -78,6 +78,26 @@ fn export_writes_json_with_every_kind() {
     assert_eq!(whole["messages"][1]["by"], "echo/echo");
 }
 
+#[test]
+fn a_trajectory_marks_what_a_fork_has_inherited() {
+    let mut app = Harness::new(Plan { real_time: true, size: Some((100, 40)), ..Plan::default() });
+    app.enter("a question");
+    app.turn_until_idle();
+    app.enter("/fork look");
+    app.turn_until_idle();
+    app.enter("/export atif out.json");
+    app.turn_until("the file", |app| app.screen_text().contains("messages to out.json"));
+    let whole: Value =
+        serde_json::from_slice(&std::fs::read(app.directory().join("out.json")).expect("a file")).expect("JSON");
+    let steps = whole["steps"].as_array().expect("steps").iter();
+    let steps: Vec<(bool, &str)> =
+        steps.map(|step| (step["is_copied_context"] == true, step["message"].as_str().unwrap_or_default())).collect();
+    let expected =
+        [(true, "a question"), (true, "a question"), (false, "forked from agent 0"), (false, "look"), (false, "look")];
+    assert_eq!(steps, expected, "{whole:#}");
+    assert_eq!(whole["agent"]["extra"]["label"], "agent 1");
+}
+
 /// The last text that was copied to the clipboard with an escape sequence.
 fn copied(app: &mut Harness) -> String {
     app.screen_text();

@@ -10,6 +10,7 @@
 //! | `output` | what is written where, and the exit code |
 //! | `claude_lines` | the lines of `claude-stream-json` |
 //! | `schema` | the JSON schema of the answer |
+//! | `trajectory` | the file of `--trajectory` |
 //! | `written` | what was written of a reply that breaks off |
 //! | `summary` | the result of the run, from the chunks of its agent |
 //!
@@ -50,6 +51,7 @@ mod prompt;
 mod schema;
 mod session;
 pub(in crate::cli) mod summary;
+mod trajectory;
 mod turns;
 mod written;
 
@@ -71,6 +73,7 @@ use prompt::Prompt;
 pub(super) use prompt::{deadline, held_too_long, retry_ms};
 use schema::Schema;
 use session::Run;
+use trajectory::TrajectoryFile;
 use turns::Turns;
 
 /// Said where the policy `ask` is named.
@@ -91,6 +94,7 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
 fn run_from(arguments: &Arguments, env: &ProcessEnvironment, started: Instant) -> Result<u8> {
     let deadline = deadline(arguments, started)?;
     let schema = arguments.schema.as_deref().map(Schema::read).transpose()?;
+    let trajectory = arguments.trajectory.as_deref().map(TrajectoryFile::new).transpose()?;
     let (prompt, lines) = match arguments.input_format {
         InputFormat::Text => match read_prompt(arguments, deadline)? {
             Ok(prompt) => (Some(prompt::with_files(prompt, &arguments.attach)?), None),
@@ -132,6 +136,7 @@ fn run_from(arguments: &Arguments, env: &ProcessEnvironment, started: Instant) -
         lines,
         signals,
         deadline,
+        trajectory,
         keeps_background: pipe.is_some(),
         has_skipped: false,
         has_sent: false,

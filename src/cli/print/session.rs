@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 use super::output::{Ending, PrintOutput};
+use super::trajectory::TrajectoryFile;
 use super::turns::{Progress, Turns};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text::counted;
@@ -26,6 +27,7 @@ pub struct Run {
     pub lines: Option<InputLines>,
     pub signals: Signals,
     pub deadline: Option<Instant>,
+    pub trajectory: Option<TrajectoryFile>,
     /// Commands in the background are not ended with the run.
     pub keeps_background: bool,
     /// A line of standard input was no message.
@@ -186,19 +188,21 @@ impl Run {
     /// whether commands in the background go on.
     fn leave(&mut self) -> Result<(Option<Ending>, bool)> {
         self.turns.end(&mut self.host, &mut self.output)?;
+        let written = self.trajectory.as_ref().map(|file| file.write(&mut self.host, &self.turns.agent().id));
+        let unwritten = written.and_then(Result::err).map(|error| failed(error.message));
         let (others, commands) = self.host.work_besides(&self.turns.agent().id);
         if others > 0 {
             self.output.note(&format!("interrupted {} still at work", counted(others, "other agent", "other agents")));
         }
         if self.keeps_background && commands > 0 {
-            return self.host.interrupt_all(LAST_OUTPUT_TIMEOUT).map(|loss| (loss.map(failed), true));
+            return self.host.interrupt_all(LAST_OUTPUT_TIMEOUT).map(|loss| (loss.map(failed).or(unwritten), true));
         }
         if commands > 0 {
             let ended = counted(commands, "background command", "background commands");
             self.output.note(&format!("ended {ended} with the run: --keep-background lets them run on"));
         }
         self.turns.archive(&mut self.host);
-        Ok((self.host.leave()?.map(failed), false))
+        Ok((self.host.leave()?.map(failed).or(unwritten), false))
     }
 
     /// Interrupts what is still running, writes the result, and waits until it is read.

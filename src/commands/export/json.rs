@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::Subject;
+use super::Log;
 use crate::domain::message::{Body, Message};
 
-pub(super) fn of(subject: &Subject, messages: &[Message], damaged: &[String]) -> String {
-    let messages: Vec<Value> = messages.iter().map(of_message).collect();
-    let whole =
-        json!({"agent": subject.identity, "exported_at": subject.unix_ms, "messages": messages, "damaged": damaged});
+pub(super) fn of(log: &Log, unix_ms: i64) -> String {
+    let messages: Vec<Value> = log.messages.iter().map(of_message).collect();
+    let whole = json!({
+        "agent": log.subject.identity, "exported_at": unix_ms, "messages": messages, "damaged": log.damaged,
+    });
     format!("{whole:#}\n")
 }
 

@@ -1,18 +1,17 @@
 //! A log as Markdown. The text of messages is copied unchanged.
 
-use super::{Subject, date};
+use super::{Log, date, mark_text};
 use crate::domain::attachment::readable_text;
-use crate::domain::message::{Body, Message, Reply, fork_mark, replaced_mark};
+use crate::domain::message::{Body, Reply};
 
-pub(super) fn of(subject: &Subject, messages: &[Message], damaged: &[String]) -> String {
-    let Subject { label, model, unix_ms, .. } = subject;
-    let mut text = format!("# {label}\n\n{model}, {}\n", date(*unix_ms));
-    for part in messages.iter().filter_map(|message| part(&message.body)) {
+pub(super) fn of(log: &Log, unix_ms: i64) -> String {
+    let mut text = format!("# {}\n\n{}, {}\n", log.subject.label, log.subject.model, date(unix_ms));
+    for part in log.messages.iter().filter_map(|message| part(&message.body)) {
         text.push('\n');
         text.push_str(part.trim_end());
         text.push('\n');
     }
-    for note in damaged {
+    for note in &log.damaged {
         text.push_str(&format!("\n*{note}*\n"));
     }
     text
@@ -29,20 +28,18 @@ fn part(body: &Body) -> Option<String> {
             let what = if result.is_error { "Error" } else { "Result" };
             format!("**{what}: {}**\n\n{}", result.name, fenced("", &result.readable_text()))
         }
-        Body::Clear => "---\n\n*cleared: the model does not see the messages above*".into(),
-        Body::Mark(label) => format!("*mark {label}*"),
-        Body::ClearUndone(_) => "---\n\n*clear undone: the model sees the earlier messages again*".into(),
         Body::Compaction(compaction) => format!("---\n\n*{}*\n\n{}", compaction.note(), compaction.text()),
-        Body::CompactionUndone(_) => "---\n\n*compaction undone: the model sees the earlier messages again*".into(),
-        Body::Rewind(_) => "*rewound*".into(),
-        Body::Fork(other) => format!("*{}*", fork_mark(other)),
-        Body::Replaced(why) => format!("*{}*", replaced_mark(why)),
-        Body::Interrupted(reason) => format!("*{reason}*"),
-        Body::Exited => "*polylogue exited during this turn*".into(),
-        Body::AgentKilled => "*killed*".into(),
         Body::Command(text) => fenced("", text),
         Body::Error(text) => format!("**Error**\n\n{}", fenced("", text)),
         Body::Usage(_) => return None,
+        Body::Clear | Body::ClearUndone(_) | Body::CompactionUndone(_) => format!("---\n\n*{}*", mark_text(body)?),
+        Body::Mark(_)
+        | Body::Rewind(_)
+        | Body::Fork(_)
+        | Body::Replaced(_)
+        | Body::Interrupted(_)
+        | Body::Exited
+        | Body::AgentKilled => format!("*{}*", mark_text(body)?),
     })
 }
 

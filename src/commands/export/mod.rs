@@ -1,5 +1,6 @@
 //! `/export`: writes a conversation to a new file, on a thread: a log may be long, and a disk slow.
 
+mod atif;
 mod json;
 mod markdown;
 
@@ -14,43 +15,50 @@ use super::complete::complete_two_words;
 use super::{CommandContext, CommandSpec, Rest, usage_error};
 use crate::agent::Agent;
 use crate::base::error::Result;
-use crate::domain::change::{Change, FileJob};
+use crate::base::id::{AgentId, MessageId};
+use crate::domain::change::{Change, ExportFormat, FileJob};
 use crate::domain::flow::InputResult;
-use crate::domain::message::Message;
+use crate::domain::message::{Body, Message, fork_mark, is_of_child, replaced_mark};
+use crate::store::AgentRow;
 
 pub const EXPORT: CommandSpec = CommandSpec {
-    arguments: "[md|json] [FILE]",
+    arguments: "[md|json|atif] [FILE]",
     define: |command| command.arg(positional("file", "FILE")),
     rest: Some(Rest::AsTyped("file")),
-    complete: Some(|_, typed| complete_two_words(typed, vec!["md ".into(), "json ".into()], |_| Vec::new())),
+    is_for_clients: true,
+    complete: Some(|_, typed| {
+        let formats = ExportFormat::ALL.map(|(name, _)| format!("{name} "));
+        complete_two_words(typed, formats.into(), |_| Vec::new())
+    }),
     ..CommandSpec::new("export", "write the conversation to a new file", run)
 };
 
 fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let arguments = value_of(given, "file").unwrap_or_default();
     let (word, rest) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
-    let (is_json, file) = match word {
-        "md" => (false, rest.trim()),
-        "json" => (true, rest.trim()),
-        _ => (arguments.ends_with(".json"), arguments),
+    let (format, file) = match ExportFormat::ALL.iter().find(|(name, _)| *name == word) {
+        Some((_, format)) => (*format, rest.trim()),
+        None if arguments.ends_with(".json") => (ExportFormat::Json, arguments),
+        None => (ExportFormat::Markdown, arguments),
     };
-    let path = path_of(unquoted(file))?.unwrap_or_else(|| default_path(context, is_json));
-    Ok(InputResult::NewState(Change::Files(FileJob::Export { path, is_json }), None))
+    let path = path_of(unquoted(file))?.unwrap_or_else(|| default_path(context, format));
+    Ok(InputResult::NewState(Change::Files(FileJob::Export { path, format }), None))
 }
 
-/// Whose log is exported, and when.
+/// An agent whose log is exported.
 pub struct Subject {
+    pub id: AgentId,
     label: String,
     model: String,
     /// The fields of a JSON object.
     identity: Value,
-    /// Milliseconds since 1970.
-    unix_ms: i64,
+    /// The last message that it has inherited.
+    fork_point: MessageId,
 }
 
 impl Subject {
     /// Copies what an export says of an agent.
-    pub fn of(agent: &Agent, unix_ms: i64) -> Self {
+    pub fn of(agent: &Agent) -> Self {
         let (identity, model) = (&agent.identity, agent.inputs.endpoint.full_name());
         let object = json!({
             "id": identity.id.to_string(),
@@ -60,13 +68,73 @@ impl Subject {
             "model": model,
             "created_at": identity.created_at,
         });
-        Self { label: identity.label(), model, identity: object, unix_ms }
+        Self { id: identity.id, label: identity.label(), model, identity: object, fork_point: identity.fork_point }
     }
 
-    /// The messages as JSON or Markdown, with what could not be read.
-    pub fn text(&self, messages: &[Message], damaged: &[String], is_json: bool) -> String {
-        if is_json { json::of(self, messages, damaged) } else { markdown::of(self, messages, damaged) }
+    /// The same of a forked agent, which may be gone.
+    pub fn of_fork(row: &AgentRow) -> Self {
+        let model = row.endpoint.clone().unwrap_or_default();
+        Self { id: row.id, label: row.label(), model, identity: Value::Null, fork_point: row.fork_point }
     }
+}
+
+/// A log that is exported.
+pub struct Log {
+    pub subject: Subject,
+    pub messages: Vec<Message>,
+    /// What could not be read.
+    pub damaged: Vec<String>,
+}
+
+impl Log {
+    /// The agents that it has forked.
+    pub fn forks(&self) -> impl Iterator<Item = AgentId> {
+        self.messages.iter().filter(|message| !self.is_inherited(message)).filter_map(fork_of)
+    }
+
+    fn is_inherited(&self, message: &Message) -> bool {
+        message.id <= self.subject.fork_point
+    }
+
+    /// The text of an export at this time, in milliseconds since 1970. `forks` are the logs of its descendants.
+    ///
+    /// # Errors
+    /// The format needs messages and there are none.
+    pub fn text(&self, forks: &[Self], format: ExportFormat, unix_ms: i64) -> Result<String> {
+        match format {
+            ExportFormat::Markdown => Ok(markdown::of(self, unix_ms)),
+            ExportFormat::Json => Ok(json::of(self, unix_ms)),
+            ExportFormat::Atif => match atif::of(self, forks) {
+                Some(trajectory) => Ok(format!("{trajectory:#}\n")),
+                None => Err(usage_error("nothing to export: this conversation has no messages")),
+            },
+        }
+    }
+}
+
+/// The agent whose fork this message notes.
+fn fork_of(message: &Message) -> Option<AgentId> {
+    match &message.body {
+        Body::Fork(other) if !is_of_child(other) => other.split(' ').next()?.parse().ok(),
+        _ => None,
+    }
+}
+
+/// What a mark in the log says.
+fn mark_text(body: &Body) -> Option<String> {
+    Some(match body {
+        Body::Clear => "cleared: the model does not see the messages above".into(),
+        Body::ClearUndone(_) => "clear undone: the model sees the earlier messages again".into(),
+        Body::CompactionUndone(_) => "compaction undone: the model sees the earlier messages again".into(),
+        Body::Mark(label) => format!("mark {label}"),
+        Body::Rewind(_) => "rewound".into(),
+        Body::Fork(other) => fork_mark(other),
+        Body::Replaced(why) => replaced_mark(why),
+        Body::Interrupted(reason) => reason.clone(),
+        Body::Exited => "polylogue exited during this turn".into(),
+        Body::AgentKilled => "killed".into(),
+        _ => return None,
+    })
 }
 
 /// Expands `~/` at the beginning; `None` if no file is given.
@@ -84,23 +152,24 @@ fn path_of(file: &str) -> Result<Option<PathBuf>> {
 }
 
 /// `scout-2026-03-01.md`
-fn default_path(context: &CommandContext, is_json: bool) -> PathBuf {
+fn default_path(context: &CommandContext, format: ExportFormat) -> PathBuf {
     let label = context.agent().map(|agent| agent.identity.label().replace(' ', "-")).unwrap_or_default();
-    format!("{label}-{}.{}", date(context.unix_ms), if is_json { "json" } else { "md" }).into()
+    let end = match format {
+        ExportFormat::Markdown => "md",
+        ExportFormat::Json => "json",
+        ExportFormat::Atif => "atif.json",
+    };
+    format!("{label}-{}.{end}", date(context.unix_ms)).into()
 }
 
-/// The day in UTC (ISO 8601). Counts in eras of 400 years that begin in March, so that the leap day is the last of a
-/// year (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
+/// The day in UTC.
 fn date(unix_ms: i64) -> String {
-    let days = unix_ms.div_euclid(86_400_000) + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
+    time(unix_ms).split('T').next().unwrap_or_default().to_owned()
+}
+
+/// A time in milliseconds since 1970 in UTC (ISO 8601).
+fn time(unix_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(unix_ms).unwrap_or_default().to_string()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `/export` on a thread, which reads the log with a connection of its own.
 
+use std::collections::VecDeque;
 use std::io::ErrorKind as IoError;
 use std::path::{Path, PathBuf};
 
@@ -7,18 +8,15 @@ use crate::base::error::{Error, Result, system_message};
 use crate::base::file;
 use crate::base::id::AgentId;
 use crate::base::text::counted;
-use crate::commands::ExportSubject;
+use crate::commands::{ExportLog, ExportSubject};
+use crate::domain::change::ExportFormat;
 use crate::domain::flow::Origin;
-use crate::domain::message::Message;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::landing::report;
 use crate::repl::jobs::tasks::Kind;
 use crate::store::Store;
 use crate::tools::Job;
-
-/// A log, and which parts of it could not be read.
-type Log = (Vec<Message>, Vec<String>);
 
 impl Jobs {
     /// Writes a conversation to a new file that only the user can read.
@@ -28,20 +26,24 @@ impl Jobs {
         origin: Origin,
         agent_id: AgentId,
         path: PathBuf,
-        is_json: bool,
+        format: ExportFormat,
     ) -> Result<()> {
         let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
-        let subject = ExportSubject::of(agent, core.clock().unix_ms());
+        let subject = ExportSubject::of(agent);
         let file = agent.inputs.environment.working_directory.join(&path);
-        let line = format!("/export {} {}", if is_json { "json" } else { "md" }, path.display());
-        let directory = core.store().directory().map(Path::to_owned);
-        // A store without a file is in memory.
-        let known = if directory.is_none() { Some(core.store().full_log(agent_id)?) } else { None };
+        let (line, unix_ms) = (format!("/export {} {}", format.name(), path.display()), core.clock().unix_ms());
+        let has_forks = format == ExportFormat::Atif;
+        let source = match core.store().directory().map(Path::to_owned) {
+            Some(directory) => Err((directory, subject)),
+            // A store without a file is in memory.
+            None => Ok(read(core.store(), subject, has_forks)?),
+        };
         let work = move |_: &Job| {
-            let read = || -> Result<Log> { known.map_or_else(|| read_again(directory.as_deref(), agent_id), Ok) };
-            let (messages, damaged) = read().map_err(|error| error.message)?;
-            write(&file, &subject.text(&messages, &damaged, is_json)).map_err(|error| error.message)?;
-            Ok(format!("exported {} to {}", counted(messages.len(), "message", "messages"), path.display()))
+            let logs = source.or_else(|(directory, subject)| read(&Store::open_again(&directory)?, subject, has_forks));
+            let (log, forks) = logs.map_err(|error| error.message)?;
+            let text = log.text(&forks, format, unix_ms).map_err(|error| error.message)?;
+            write(&file, &text).map_err(|error| error.message)?;
+            Ok(format!("exported {} to {}", counted(log.messages.len(), "message", "messages"), path.display()))
         };
         self.tasks.spawn(core, (Kind::Export, agent_id, None), work, move |_, core, outcome| {
             report(core, origin, agent_id, &line, outcome.map_err(Error::usage));
@@ -49,9 +51,23 @@ impl Jobs {
     }
 }
 
-fn read_again(directory: Option<&Path>, agent: AgentId) -> Result<Log> {
-    let directory = directory.ok_or_else(|| Error::usage("the store cannot be read again"))?;
-    Store::open_again(directory)?.full_log(agent)
+/// The log of an agent, and those of its descendants, if they are wanted.
+fn read(store: &Store, subject: ExportSubject, has_forks: bool) -> Result<(ExportLog, Vec<ExportLog>)> {
+    let read_log = |subject: ExportSubject| -> Result<ExportLog> {
+        let (messages, damaged) = store.full_log(subject.id)?;
+        Ok(ExportLog { subject, messages, damaged })
+    };
+    let log = read_log(subject)?;
+    let mut forks = Vec::new();
+    let mut wanted: VecDeque<AgentId> = if has_forks { log.forks().collect() } else { VecDeque::new() };
+    while let Some(id) = wanted.pop_front() {
+        // It was deleted.
+        let Some(row) = store.agent(id)? else { continue };
+        let fork = read_log(ExportSubject::of_fork(&row))?;
+        wanted.extend(fork.forks());
+        forks.push(fork);
+    }
+    Ok((log, forks))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
