@@ -78,7 +78,7 @@ pub use approve::question_id;
 pub use arguments::{AGENT, argv_of};
 use arguments::{parse_line, parse_words, value_of};
 pub use columns::TwoColumns;
-pub use complete::{Completion, complete};
+pub use complete::{Completion, complete, models};
 pub use custom::{message_of, takes_arguments};
 pub use export::{Log as ExportLog, Subject as ExportSubject};
 pub use help::{HelpRow, KeyRow, help_rows, help_text, key_rows};

@@ -19,7 +19,7 @@ use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::turns::end_question;
 use crate::repl::core::{Core, activity, agent_gone, drafts, limits, mail, rules};
 use crate::repl::dispatcher::Dispatcher;
-use crate::repl::event::Event;
+use crate::repl::event::{Event, JobResult};
 use crate::repl::openings::NewHere;
 use crate::repl::terminals::toggle_raw;
 use crate::repl::{Repl, Terminals, Turn};
@@ -204,9 +204,16 @@ impl Repl {
 
     fn show_models(&mut self, origin: Origin, agent_id: AgentId) -> Result<()> {
         let text = self.dispatcher.show_models(&self.core, origin, agent_id);
-        self.show_text(origin, agent_id, |_| {
-            Ok(text.unwrap_or_else(|| "asking the servers for their models …".to_owned()))
-        })
+        let Origin::Client(client) = origin else {
+            let text = text.unwrap_or_else(|| "asking the servers for their models …".to_owned());
+            return self.show_text(origin, agent_id, |_| Ok(text));
+        };
+        // Without a text it is told when the servers have answered.
+        if let Some(text) = text {
+            let data = commands::models(&self.core.command_context(agent_id, Vec::new())).into();
+            self.core.emit(Event::ClientJobEnded { client, outcome: Ok(JobResult { text, data }) });
+        }
+        Ok(())
     }
 
     fn show_limits(&mut self, origin: Origin, agent_id: AgentId, limited: AgentId) -> Result<()> {

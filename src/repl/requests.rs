@@ -166,7 +166,8 @@ impl Repl {
             _ => return Err(Error::usage("the command needs a terminal")),
         };
         self.core.require_writable()?;
-        let is_job = matches!(change, Change::Files(_) | Change::Stop(_) | Change::Show(Shown::Diff(_)));
+        let is_job =
+            matches!(change, Change::Files(_) | Change::Stop(_) | Change::Show(Shown::Diff(_) | Shown::Models));
         let origin = match change {
             _ if is_job || matches!(change, Change::Mail(MailAct::Read(_))) => Origin::Client(client),
             // A client speaks for a person, who may set the policy.

@@ -65,6 +65,47 @@ fn mode_model_and_thinking_are_chosen_for_a_session() {
     assert_eq!([&usage["inputTokens"], &usage["outputTokens"], &usage["totalTokens"]], [&900, &20, &920], "{response}");
 }
 
+/// The response to `session/new` of a program without a model, whose server gives this list.
+fn created_with_list(peer: &Peer, status: u16, list: &str) -> (Home, Editor, Value) {
+    let variables = [("POLYLOGUE_MODEL", ""), ("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", &peer.url())];
+    let variables = variables.map(|(name, value)| (name.into(), value.into())).to_vec();
+    let home = Home { variables, ..Home::new() };
+    let mut editor = Editor::start(&home, &[]);
+    let id = editor.ask("session/new", json!({"cwd": home.directory.path(), "mcpServers": []}));
+    // The server is that of two providers, one for each of its protocols.
+    for _ in 0..2 {
+        let asked = peer.accept();
+        assert_eq!(asked.request().path, "/v1/models");
+        asked.answer(status, "application/json", list);
+    }
+    let created = editor.until_response(id).pop().expect("a response")["result"].take();
+    (home, editor, created)
+}
+
+#[test]
+fn the_models_of_a_server_can_be_chosen_where_none_is_configured() {
+    let peer = Peer::start();
+    let list = r#"{"data":[{"id":"big"},{"id":"small"}]}"#;
+    let (_home, mut editor, created) = created_with_list(&peer, 200, list);
+    let models = values(&created, "model");
+    assert!(["openai/big", "openai/small"].iter().all(|model| models.iter().any(|known| known == model)), "{created}");
+    let session = created["sessionId"].as_str().expect("an id").to_owned();
+    set(&mut editor, &session, "model", "openai/small");
+    let id = editor.prompt(&session, "hello");
+    let exchange = peer.accept();
+    assert_eq!(exchange.request().json()["model"], "small");
+    exchange.stream().text("hi").finish("stop").done();
+    editor.until_response(id);
+}
+
+#[test]
+fn a_session_begins_where_the_server_lists_no_models() {
+    let peer = Peer::start();
+    let (_home, mut editor, created) = created_with_list(&peer, 404, "{}");
+    let session = created["sessionId"].as_str().expect("an id").to_owned();
+    assert_eq!(value(&set(&mut editor, &session, "model", "openai/other"), "model"), "openai/other");
+}
+
 #[test]
 fn what_somebody_else_has_chosen_is_told_after_a_prompt() {
     let home = Home::new();

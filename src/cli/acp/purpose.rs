@@ -11,6 +11,8 @@ use crate::domain::mcp::ClientServer;
 pub enum Purpose {
     /// A session is created, with these MCP servers of the editor.
     New { id: Value, servers: Vec<ClientServer> },
+    /// Before it begins, its server is asked for its models.
+    Models { id: Value, agent: Value, servers: Vec<ClientServer> },
     /// Loading a session, perhaps with its conversation for the editor.
     TakeUp { id: Value, session: String, cwd: String, is_replayed: bool, servers: Vec<ClientServer> },
     /// Its conversation so far.

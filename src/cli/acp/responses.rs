@@ -65,7 +65,11 @@ impl Editor<'_> {
     fn on_outcome(&mut self, purpose: Purpose, outcome: std::result::Result<Value, Fault>) {
         match purpose {
             Purpose::New { id, servers } => {
-                self.answer(&id.clone(), outcome, |editor, agent| Ok(editor.begin(&id, &agent, servers)));
+                self.answer(&id.clone(), outcome, |editor, agent| editor.on_created(id, agent, servers));
+            }
+            Purpose::Models { id, agent, servers } => {
+                self.learn_models(&agent, &outcome.unwrap_or_default()["data"]);
+                self.begin(&id, &agent, servers);
             }
             Purpose::TakeUp { id, session, cwd, is_replayed, servers } => {
                 self.answer(&id.clone(), outcome, |editor, agent| {
@@ -137,8 +141,33 @@ impl Editor<'_> {
         }
     }
 
+    /// An agent is there for a new session. Without a model it gets the first of its server, whose list is asked for so that
+    /// another can be chosen.
+    fn on_created(
+        &mut self,
+        id: Value,
+        agent: Value,
+        servers: Vec<ClientServer>,
+    ) -> std::result::Result<Option<Value>, Fault> {
+        let model = text_of(&agent, "model");
+        if !model.ends_with('/') || self.models.iter().any(|known| known.starts_with(&model)) {
+            self.begin(&id, &agent, servers);
+            return Ok(None);
+        }
+        let request = Request::run_at(&text_of(&agent, "id"), ["model"]);
+        self.send(&request, Purpose::Models { id, agent, servers }).map(|_| None)
+    }
+
+    /// Adds what the server of an agent without a model lists.
+    fn learn_models(&mut self, agent: &Value, listed: &Value) {
+        let provider = text_of(agent, "model");
+        let listed = listed.as_array().into_iter().flatten().filter_map(Value::as_str);
+        let new = listed.filter(|model| model.starts_with(&provider)).map(str::to_owned);
+        self.models = self.models.iter().cloned().chain(new).collect();
+    }
+
     /// A session was created. Its answer comes before the first update.
-    fn begin(&mut self, id: &Value, agent: &Value, servers: Vec<ClientServer>) -> Option<Value> {
+    fn begin(&mut self, id: &Value, agent: &Value, servers: Vec<ClientServer>) {
         let session = text_of(agent, "id");
         let mut known = Session::new(agent, servers, self.models.clone());
         known.is_unused = true;
@@ -148,7 +177,6 @@ impl Editor<'_> {
         self.offer(&session);
         self.respond(id, json!({"sessionId": session, "modes": modes, "configOptions": options}));
         self.announce_commands(&session);
-        None
     }
 
     fn announce_commands(&mut self, session: &str) {
