@@ -95,7 +95,7 @@ fn models_answer_side_by_side_as_they_stream_with_tokens_and_cost() {
     assert_shows(&mut app, "110 tok  $0.020");
     three.error(401, "auth", "wrong key");
     app.turn_until("the failure", |app| app.screen_text().contains("FAILED"));
-    assert_shows(&mut app, "3 of 3 answered");
+    assert_shows(&mut app, "2 of 3 answered ─ 1 failed");
     assert_eq!(app.focus(), 0);
 }
 

@@ -31,9 +31,13 @@ impl CompareView {
     }
 
     fn title(&self, comparison: &Comparison) -> String {
-        let done = self.shown.iter().filter(|shown| !shown.state.is_running()).count();
+        let failed = self.shown.iter().filter(|shown| shown.state == AnswerState::Failed).count();
+        let answered = self.shown.iter().filter(|shown| !shown.state.is_running()).count() - failed;
         let (first, fit) = self.window;
-        let mut parts = vec!["compare".to_owned(), format!("{done} of {} answered", self.shown.len())];
+        let mut parts = vec!["compare".to_owned(), format!("{answered} of {} answered", self.shown.len())];
+        if failed > 0 {
+            parts.push(format!("{failed} failed"));
+        }
         if fit < self.shown.len() {
             let letter = |at: usize| self.shown.get(at).map_or(' ', |shown| shown.column.letter);
             parts.push(format!("{} to {} shown", letter(first), letter(first + fit - 1)));
