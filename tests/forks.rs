@@ -102,6 +102,7 @@ fn a_fork_that_fails_reports_why_leaves_nothing_and_gives_the_line_back() {
     for (line, expected) in [
         ("/fork --name scout again", "another running agent is called `scout`"),
         ("/fork --model nowhere/x again", "unknown provider \"nowhere\""),
+        ("/fork -m nowhere/x again", "unknown provider \"nowhere\""),
         ("/fork --name 12 again", "invalid name"),
         ("/fork --nmae x again", "did you mean --name?"),
         ("/fork \"unterminated", "a quote is not closed in the prompt"),

@@ -26,7 +26,7 @@ pub const FORK: CommandSpec = CommandSpec {
 pub(super) fn new_agent_args(command: Command) -> Command {
     command
         .arg(option("name", "NAME", "Name of the new agent"))
-        .arg(option("model", "PROVIDER/MODEL", "Model of the new agent"))
+        .arg(option("model", "PROVIDER/MODEL", "Model of the new agent").short('m'))
         .arg(option("host", "NAME", "Agent program that answers, such as claude (see /hosts)").conflicts_with("model"))
         .arg(positional("prompt", "PROMPT").help("First message to it"))
 }
