@@ -445,7 +445,7 @@ fn no_terminal(error: Errno) -> Error {
     Error::new(
         ErrorKind::Terminal,
         format!(
-            "no terminal ({}): start polylogue in a terminal, or with --plain and the lines to enter in a pipe",
+            "no terminal ({}): start polylogue in a terminal, with -p for one answer, or with --plain and lines in a pipe",
             system_message(&error)
         ),
     )
