@@ -249,13 +249,28 @@ fn show_rules(id: &str, arguments: &Arguments, directory: &Path) -> Result<u8> {
     Ok(code::USAGE)
 }
 
+/// Says that an agent that is waited for waits itself.
+fn say_asks(question: &Value) {
+    let text = |name: &str| question[name].as_str().unwrap_or_default();
+    let (label, id, title) = (text("label"), text("id"), text("title"));
+    print_note(&format!("{label} asks: {title}; polylogue approve {id} or polylogue deny {id} answers"));
+}
+
 /// Waits until an agent is at rest; the exit code tells its status.
 fn wait(agent: &str, timeout: Option<f64>, directory: &Path) -> Result<u8> {
     let mut client = Client::require(directory)?;
     // The server watches the timeout.
     client.wait_forever()?;
-    let rest = Followed::Idle { agent: agent.to_owned(), seconds: timeout };
-    let response = client.request(&Request::Follow(rest))?;
+    let rest = Followed::Idle { agent: agent.to_owned(), seconds: timeout, has_questions: true };
+    client.send(&Request::Follow(rest))?;
+    let response = loop {
+        match client.receive()? {
+            Response::Done(response) => break response,
+            Response::Refused { kind, message } => return Err(client::refusal(&kind, message)),
+            Response::Questions(questions) => questions.as_array().into_iter().flatten().for_each(say_asks),
+            _ => return Err(client::unexpected_response()),
+        }
+    };
     let status = response["status"].as_str().unwrap_or_default();
     print_line(status);
     Ok(match status {

@@ -257,6 +257,9 @@ pub enum Followed {
         agent: String,
         #[serde(default)]
         seconds: Option<f64>,
+        /// Each question of the agent is sent meanwhile.
+        #[serde(default)]
+        has_questions: bool,
     },
     /// Answered when the agent has unread mail or, if others are named, when each of them has sent it some, is at rest or
     /// has ended; or after this many seconds.

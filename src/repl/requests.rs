@@ -126,16 +126,16 @@ impl Repl {
                 Ok(())
             }
             Followed::Commands { agent, servers } => self.begin_commands(client, &agent, &servers),
-            Followed::Idle { agent, seconds } => {
+            Followed::Idle { agent, seconds, has_questions } => {
                 let agent = or_ended(self.core.store(), agent_called(self.core.roster(), &agent), &agent)?;
-                self.server.begin_wait(&mut self.core, client, Awaited::Rest(agent), seconds);
+                self.server.begin_wait(&mut self.core, client, Awaited::Rest(agent), (seconds, has_questions));
                 Ok(())
             }
             Followed::Mail { agent, from, seconds } => {
                 let agent = agent_called(self.core.roster(), &agent)?;
                 let mut from = awaited_agents(&self.core, agent, &from)?;
                 from.retain(|other| *other != agent);
-                self.server.begin_wait(&mut self.core, client, Awaited::Mail { agent, from }, seconds);
+                self.server.begin_wait(&mut self.core, client, Awaited::Mail { agent, from }, (seconds, false));
                 Ok(())
             }
         }

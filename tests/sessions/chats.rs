@@ -1,5 +1,6 @@
 //! A chat in its own terminal, which other terminals and scripts use as they use a server.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
@@ -41,6 +42,37 @@ fn scripts_use_the_agents_of_a_chat() {
     assert!(app.get(&["logs", "0"]).contains("it-ran-42"));
     chat.leave();
     assert!(!app.path().join("server/socket").exists(), "the chat removes it");
+}
+
+#[test]
+fn who_waits_for_an_agent_that_asks_is_told() {
+    let app = App::new();
+    let mut chat = chat(&app, &[]);
+    let waiting = || {
+        let mut command = app.command(&["wait", "0"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
+    };
+    let told = |waiting: &mut Child| {
+        let mut line = String::new();
+        BufReader::new(waiting.stderr.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        assert!(
+            line.starts_with("polylogue: agent 0 asks: bash: echo $((1+1))") && line.contains("; polylogue approve "),
+            "{line}"
+        );
+    };
+    app.get(&["tell", "0", "%tool bash {\"command\":\"echo $((1+1))\"}"]);
+    let mut first = waiting();
+    told(&mut first);
+    // Also where the question was asked before.
+    let mut second = waiting();
+    told(&mut second);
+    let open: Value = serde_json::from_str(&app.get(&["approvals", "--json"])).expect("one question");
+    app.get(&["approve", open["id"].as_str().expect("an id")]);
+    for waiting in [first, second] {
+        let output = Response::of(waiting.wait_with_output().expect("it ends"));
+        assert_eq!((output.code, output.out.as_str()), (Some(0), "idle\n"));
+    }
+    chat.leave();
 }
 
 #[test]

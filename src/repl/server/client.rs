@@ -46,7 +46,8 @@ pub(super) enum ClientState {
     /// It gets a response when its job has ended.
     Job(Option<ClientRun>),
     /// It gets a response when this is so, or at this time.
-    Wait { awaited: Awaited, until: Option<Moment> },
+    /// `told`: the number of the last question that it was sent, if it is sent any.
+    Wait { awaited: Awaited, until: Option<Moment>, told: Option<Option<u64>> },
     /// It is sent the chunks of a turn that it has asked for.
     Turn(ClientTurn),
     /// It gets this response when the changes up to a ticket are on the disk.

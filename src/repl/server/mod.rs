@@ -382,7 +382,9 @@ fn has_output(core: &Core, id: ClientId, client: &Client, is_alone: bool) -> boo
         ClientState::Idle | ClientState::Job(_) | ClientState::Terminal { .. } => false,
         ClientState::Logs { viewer, .. } => is_ready && viewers::has_unread(core, *viewer),
         ClientState::Syncing { ticket, .. } => core.store().durability(*ticket) != Durability::Pending,
-        ClientState::Wait { awaited, .. } => awaited.is_over(core),
+        ClientState::Wait { awaited, told, .. } => {
+            awaited.is_over(core) || is_ready && streams::has_untold_question(core, awaited, *told)
+        }
         ClientState::Questions(sent) => is_ready && streams::has_other_questions(core, sent.as_deref()),
         ClientState::Commands { agent, sent } => is_ready && streams::has_other_commands(core, *agent, sent.as_ref()),
         ClientState::Turn(turn) => turn.has_work(core, id, is_alone) || is_ready && turn.has_output(core),

@@ -18,6 +18,7 @@ use crate::domain::skill::SkillList;
 use crate::domain::wire::Response;
 use crate::repl::core::viewers::attach_to_last_messages;
 use crate::repl::core::{Core, activity, mail, viewers};
+use crate::repl::json::approvals_as_json;
 use crate::team::ViewerId;
 
 /// Chunks that are read at once, and bytes of lines per client and turn.
@@ -50,12 +51,13 @@ impl Server {
         core: &mut Core,
         id: ClientId,
         awaited: Awaited,
-        seconds: Option<f64>,
+        (seconds, has_questions): (Option<f64>, bool),
     ) {
         // More seconds than a duration can hold are no limit.
         let longest = seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
         let until = longest.map(|longest| core.now() + longest);
-        self.set_state(core, id, ClientState::Wait { awaited, until });
+        let told = has_questions.then_some(None);
+        self.set_state(core, id, ClientState::Wait { awaited, until, told });
     }
 
     /// Sends new chunks while the client reads them. For a slow client nothing is buffered; it gets the number of chunks
@@ -134,16 +136,32 @@ impl Server {
 
     /// Answers a wait that is over.
     pub(super) fn check_wait(&mut self, core: &mut Core, id: ClientId) {
-        let Some(ClientState::Wait { awaited, until }) = self.clients.get(&id).map(|client| &client.state) else {
+        let Some(ClientState::Wait { awaited, until, .. }) = self.clients.get(&id).map(|client| &client.state) else {
             return;
         };
         let is_late = until.is_some_and(|until| until <= core.now());
         if !awaited.is_over(core) && !is_late {
-            return;
+            return self.tell_question(core, id);
         }
         match awaited.result(core) {
             Ok(value) => self.finish_stored(core, id, Response::Done(value)),
             Err(error) => self.finish(core, id, &Response::from(&error)),
+        }
+    }
+
+    /// Sends the question of the awaited agent, once.
+    fn tell_question(&mut self, core: &Core, id: ClientId) {
+        let Some(client) = self.clients.get_mut(&id).filter(|client| client.connection.is_ready()) else { return };
+        let ClientState::Wait { awaited: Awaited::Rest(agent), told: Some(told), .. } = &mut client.state else {
+            return;
+        };
+        let open = question_number(core, *agent);
+        if std::mem::replace(told, open) != open && open.is_some() {
+            let agent = agent.to_string();
+            let all = approvals_as_json(core);
+            let own: Value =
+                all.as_array().into_iter().flatten().filter(|row| row["agent"] == *agent).cloned().collect();
+            self.respond(id, &Response::Questions(own));
         }
     }
 }
@@ -201,6 +219,15 @@ fn commands_of(core: &Core, agent: AgentId) -> Option<Commands> {
 /// Whether an agent has other commands than these.
 pub(super) fn has_other_commands(core: &Core, agent: AgentId, sent: Option<&Commands>) -> bool {
     commands_of(core, agent).is_some_and(|now| sent != Some(&now))
+}
+
+fn question_number(core: &Core, agent: AgentId) -> Option<u64> {
+    core.roster().questions().find(|(asking, _)| asking.id() == agent).map(|(_, pending)| pending.number)
+}
+
+/// Whether a client that waits was not told of the question that its agent asks now.
+pub(super) fn has_untold_question(core: &Core, awaited: &Awaited, told: Option<Option<u64>>) -> bool {
+    matches!((awaited, told), (Awaited::Rest(agent), Some(told)) if question_number(core, *agent) != told)
 }
 
 /// The open questions by agent and number.
