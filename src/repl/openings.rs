@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, TerminalId};
 use crate::base::text;
 use crate::commands::agent_tree;
@@ -111,7 +111,7 @@ impl Repl {
         let choices = &opening.choices;
         let new = Beginning { id: None, name: None, directory, choices, is_print_run: false, may_be_root };
         let agent = begin(&mut self.core, new).map_err(|error| match directory {
-            Some(_) => error.context("the process that runs the agents"),
+            Some(_) => with_age_of_configuration(error).context("the process that runs the agents"),
             None => error,
         })?;
         let introduction = introduction(&self.core, agent);
@@ -260,6 +260,18 @@ impl Repl {
         }
         new.prompt.map_or(Ok(()), |prompt| self.submit(origin, child, prompt))
     }
+}
+/// An error about a model that a client names, with what to do if it is configured only for the client.
+pub(super) fn with_age_of_configuration(error: Error) -> Error {
+    if !error.message.starts_with("unknown provider") {
+        return error;
+    }
+    let process = std::process::id();
+    let advice = format!(
+        "process {process} runs the agents with the configuration and the variables of its start: end it with polylogue stop \
+         if they are others now"
+    );
+    Error { message: format!("{}; {advice}", error.message), ..error }
 }
 
 /// The note of `/new` about the conversation.

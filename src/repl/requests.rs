@@ -23,6 +23,7 @@ use crate::repl::core::{Core, agent_gone, last_addressed, require_answered};
 use crate::repl::event::Event;
 use crate::repl::json::{approvals_as_json, commands_as_json, describe};
 use crate::repl::mail_waits::awaited_agents;
+use crate::repl::openings::with_age_of_configuration;
 use crate::repl::server::{Awaited, TurnBounds};
 use crate::repl::tool_requests::call_for_client;
 use crate::repl::{Repl, Turn};
@@ -224,7 +225,7 @@ impl Repl {
         let is_own_run = is_print_run && is_own && !self.core.config().settings.is_interactive;
         let (directory, choices) = (directory.as_deref(), &choices);
         let new = Beginning { id, name, directory, choices, is_print_run: is_own_run, may_be_root: false };
-        let id = self.create_in(new)?;
+        let id = self.create_in(new).map_err(|error| if is_own { error } else { with_age_of_configuration(error) })?;
         if is_print_run && !is_own_run {
             mark_print_run(&mut self.core, id)?;
         }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::schema::Schema;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::agent_choice::{AgentChoice, no_name};
 use crate::cli::arguments::{Arguments, EVERYTHING_ALLOWED};
 use crate::cli::config::ProcessEnvironment;
@@ -46,6 +46,12 @@ pub fn choose(
         return Err(Error::usage(
             "--session-id: the running server is of a version without it: stop it (polylogue stop)",
         ));
+    }
+    if choice == AgentChoice::New && config.hint.is_some() && agent["model"] == "echo/echo" {
+        host.request(&Request::run(["delete", &id]))?;
+        let message = "no model is configured, and the running polylogue was started with echo: use -m PROVIDER/MODEL, or run \
+                       polylogue setup";
+        return Err(Error::new(ErrorKind::Auth, message));
     }
     // A server may have models that are not configured here.
     let model =
