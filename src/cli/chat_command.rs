@@ -23,10 +23,14 @@ fn find(name: &str) -> Option<(&'static CommandSpec, &'static ShellSpec)> {
 }
 
 impl ChatCommand {
-    /// The request, at the agent at which it runs, if not at the one that was sent a message last.
+    /// The request, at the agent at which it runs, if not at the one that was sent a message last in this directory.
     pub fn request(&self) -> Request {
         let agent = self.value_of(AGENT).filter(|_| self.shell.runs_at_agent);
-        Request::Run { agent: agent.map(str::to_owned), argv: self.argv.clone() }
+        Request::Run {
+            agent: agent.map(str::to_owned),
+            directory: std::env::current_dir().ok(),
+            argv: self.argv.clone(),
+        }
     }
 
     /// The value of an argument.

@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_request_that_is_too_long_is_not_sent() {
         let (mut client, _server) = pair(RESPONSE_TIMEOUT);
-        let request = Request::Run { agent: None, argv: vec!["x".repeat(LONGEST_LINE)] };
+        let request = Request::Run { agent: None, directory: None, argv: vec!["x".repeat(LONGEST_LINE)] };
         assert_eq!(client.send(&request).map_err(|error| error.kind), Err(ErrorKind::Usage));
     }
 }

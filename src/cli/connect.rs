@@ -104,7 +104,7 @@ pub fn parameters(arguments: &Arguments, agent: &str) -> Result<Vec<Request>> {
         let (name, value) = text.split_once('=').ok_or_else(|| Error::usage("--set: expected NAME=VALUE"))?;
         let (name, value) = (name.trim(), without_keyword(name.trim(), value));
         let argv = ["set".into(), name.into(), value].to_vec();
-        Ok(Request::Run { agent: Some(agent.to_owned()), argv })
+        Ok(Request::Run { agent: Some(agent.to_owned()), directory: None, argv })
     };
     arguments.set.iter().map(request).collect()
 }

@@ -63,7 +63,7 @@ pub(super) const MAIL: CommandSpec = CommandSpec {
 
 fn define_mail(command: Command) -> Command {
     let whose =
-        "Whose mail: a name, a number or the beginning of an id [default: the one that was sent a message last]";
+        "Whose mail: a name, a number or the beginning of an id [default: the one here that was sent a message last]";
     command
         .arg(Arg::new(AGENT).value_name("AGENT").help(whose))
         .arg(option("from", "AGENT", "List only mail from this agent; with --send, the sender [default: agent 0]"))

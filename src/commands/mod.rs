@@ -177,7 +177,7 @@ pub struct CommandSpec {
     pub shell: Option<ShellSpec>,
     /// Clients may run it although it is no subcommand.
     pub is_for_clients: bool,
-    /// From a client, and without an agent, it runs at the one that was sent a message last.
+    /// From a client, and without an agent, it runs at the one in the client's directory that was sent a message last.
     pub runs_at_last: bool,
     /// Adds the options and arguments.
     pub define: fn(clap::Command) -> clap::Command,

@@ -22,7 +22,7 @@ pub const UNDO: CommandSpec = CommandSpec {
     define: |command| {
         command
             .arg(agent_arg(
-                "Agent whose changes to undo (default: this one; in a shell, the one that was sent a message last)",
+                "Agent whose changes to undo (default: this one; in a shell, the one in this directory that was sent a message last)",
             ))
             .arg(option(
                 "to",

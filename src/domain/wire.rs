@@ -175,9 +175,12 @@ pub enum Request {
         #[serde(default)]
         new: Option<Box<NewAgent>>,
     },
-    /// A command of the chat or for clients, at an agent or, without a name, at the one that was last sent a message.
+    /// A command of the chat or for clients, at an agent or, without a name, at the one that was sent a message last, perhaps
+    /// only of those in a directory.
     Run {
         agent: Option<String>,
+        #[serde(default)]
+        directory: Option<PathBuf>,
         /// The name of the command, without the slash, and its arguments.
         argv: Vec<String>,
     },
@@ -292,12 +295,12 @@ impl Request {
 
     /// A request to run a command that names its agents itself.
     pub fn run<const N: usize>(argv: [&str; N]) -> Self {
-        Self::Run { agent: None, argv: argv.map(str::to_owned).into() }
+        Self::Run { agent: None, directory: None, argv: argv.map(str::to_owned).into() }
     }
 
     /// A request to run a command at an agent.
     pub fn run_at<const N: usize>(agent: &str, argv: [&str; N]) -> Self {
-        Self::Run { agent: Some(agent.to_owned()), argv: argv.map(str::to_owned).into() }
+        Self::Run { agent: Some(agent.to_owned()), directory: None, argv: argv.map(str::to_owned).into() }
     }
 
     pub fn to_line(&self) -> String {

@@ -28,6 +28,8 @@ pub enum Event {
     Removed {
         agent: AgentId,
         adopter: Option<AgentId>,
+        /// It was a conversation of its own, in another directory than the adopter.
+        is_elsewhere: bool,
         worktree: Option<PathBuf>,
         /// Texts that were typed to it and are not stored any more, with their owners.
         drafts: Vec<(DraftSlot, String)>,

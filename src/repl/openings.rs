@@ -188,8 +188,7 @@ impl Repl {
 
     /// The last conversation that a person had in this directory.
     fn last_here(&self, place: Option<&str>) -> Result<Option<AgentId>> {
-        let last = self.core.store().last_conversation(place.unwrap_or_default())?;
-        Ok(last.filter(|last| self.core.agent(*last).is_some()))
+        self.core.last_conversation(place)
     }
 
     /// The conversation that `-c` continues: the last one here, or one that has only a draft.
@@ -261,6 +260,7 @@ impl Repl {
         new.prompt.map_or(Ok(()), |prompt| self.submit(origin, child, prompt))
     }
 }
+
 /// An error about a model that a client names, with what to do if it is configured only for the client.
 pub(super) fn with_age_of_configuration(error: Error) -> Error {
     if !error.message.starts_with("unknown provider") {

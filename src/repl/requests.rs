@@ -95,7 +95,9 @@ impl Repl {
                     self.apply_change(Origin::Internal, agent, Change::Interrupt)?;
                 }
             }
-            Request::Run { agent, argv } => return self.run_command(client, agent.as_deref(), &argv),
+            Request::Run { agent, directory, argv } => {
+                return self.run_command(client, (agent.as_deref(), directory.as_deref()), &argv);
+            }
             Request::Open { agent, last_in, new } => {
                 let is_own = self.server.is_own(client);
                 return self.open_for_client(agent.as_deref(), last_in.as_deref(), new, is_own).map(Answer::Now);
@@ -143,11 +145,16 @@ impl Repl {
     }
 
     /// Runs a command as it is entered in the chat. One that takes its time is answered when it has ended.
-    fn run_command(&mut self, client: ClientId, agent: Option<&str>, argv: &[String]) -> Result<Answer> {
+    fn run_command(
+        &mut self,
+        client: ClientId,
+        (agent, directory): (Option<&str>, Option<&Path>),
+        argv: &[String],
+    ) -> Result<Answer> {
         let (spec, given) = parse_client_command(argv)?;
         let agent = match agent {
             Some(agent) => agent_called(self.core.roster(), agent)?,
-            None if spec.runs_at_last => last_addressed(&self.core, None)?,
+            None if spec.runs_at_last => last_addressed(&self.core, directory)?,
             None => self.core.roster().nth(0).ok_or_else(agent_gone)?,
         };
         let (clients, infos) = (Some(self.server.client_count()), self.terminals.infos(None));

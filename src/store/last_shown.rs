@@ -36,22 +36,29 @@ impl Store {
         Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?)
     }
 
-    /// The last conversation of a person in this directory: the one that a terminal opened there showed last, unless it
-    /// is empty or a person has since sent a text to another agent of this directory; else the one with the newest
-    /// text. Never a `--print` run or a member of a team.
-    pub(crate) fn last_conversation(&self, directory: &str) -> Result<Option<AgentId>> {
+    /// The conversation that a terminal opened in this directory showed last, unless it is empty or a person has since sent a
+    /// text to another agent of this directory; and whether a person has written to it since. Never a `--print` run or a
+    /// member of a team.
+    pub(crate) fn shown_conversation(&self, directory: &str) -> Result<Option<(AgentId, bool)>> {
         let sql = format!(
-            "SELECT uuid FROM last_shown JOIN agents AS shown ON uuid = last_shown.agent
+            "SELECT uuid, EXISTS (SELECT 1 FROM messages WHERE messages.agent = shown.ordinal AND kind = 'user'
+                                       AND messages.id > last_shown.message)
+             FROM last_shown JOIN agents AS shown ON uuid = last_shown.agent
              WHERE last_shown.directory = ?1 AND status = 'running' AND archived_at IS NULL
                  AND NOT is_print_run AND run IS NULL AND {IS_BEGUN} AND NOT {IS_OUTDATED}"
         );
-        let shown = self.conn.prepare_cached(&sql)?.query_row([directory], |row| row.get(0)).optional()?;
+        let read = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?));
+        Ok(self.conn.prepare_cached(&sql)?.query_row([directory], read).optional()?)
+    }
+
+    /// The conversation of a person in this directory with the newest text of theirs. Never a `--print` run or a member of a
+    /// team.
+    pub(crate) fn addressed_conversation(&self, directory: &str) -> Result<Option<AgentId>> {
         // Searches backwards from the newest message, which ends after one turn in most cases.
         let sql = "SELECT uuid FROM messages CROSS JOIN agents ON agents.ordinal = messages.agent
             WHERE kind = 'user' AND status = 'running' AND archived_at IS NULL AND NOT is_print_run
                 AND made_by = 0 AND run IS NULL AND (directory IS NULL OR directory = ?1)
             ORDER BY messages.id DESC LIMIT 1";
-        let addressed = || self.conn.prepare_cached(sql)?.query_row([directory], |row| row.get(0)).optional();
-        Ok(shown.map_or_else(addressed, |shown| Ok(Some(shown)))?)
+        Ok(self.conn.prepare_cached(sql)?.query_row([directory], |row| row.get(0)).optional()?)
     }
 }

@@ -1,5 +1,7 @@
 //! Which conversation a chat begins with.
 
+use std::path::Path;
+
 use polylogue::Store;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -63,6 +65,55 @@ fn a_conversation_of_another_directory_is_not_continued() {
     pty.leave();
 }
 
+/// A chat in another directory than that of [`chat`].
+fn chat_in(home: &Home, directory: &Path, args: &[&str]) -> Pty {
+    let mut pty = Pty::spawn_in(PROGRAM, args, &variables(home), (120, 30), directory);
+    pty.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
+    pty
+}
+
+#[test]
+fn a_terminal_stays_in_its_directory_when_its_conversation_is_gone() {
+    let home = Home::new();
+    let mut first = chat(&home, &["in one"]);
+    first.wait_for_answer("in one", "in one");
+    first.leave();
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let mut pty = chat_in(&home, elsewhere.path(), &["in two"]);
+    pty.wait_for_answer("in two", "in two");
+    pty.leave();
+    // The earlier conversation of this directory, and then a new one.
+    let mut pty = chat_in(&home, elsewhere.path(), &["second two"]);
+    pty.wait_for_answer("second two", "second two");
+    pty.send("/kill\r");
+    pty.wait_for(|screen| screen.contents().contains("┃ in two"), "the earlier conversation");
+    pty.send("/archive\r");
+    pty.wait_for(|screen| !screen.contents().contains("in two"), "a new conversation");
+    pty.send("%tool bash {\"command\":\"pwd\"}\r");
+    let directory = elsewhere.path().canonicalize().expect("a directory").display().to_string();
+    pty.wait_for_text(&format!("│ {directory}"));
+    // The turn is over.
+    pty.wait_for_text(" tokens, ");
+    pty.leave();
+}
+
+#[test]
+fn a_conversation_of_another_directory_that_was_looked_at_is_not_continued() {
+    let home = Home::new();
+    let mut first = chat(&home, &["in one"]);
+    first.wait_for_answer("in one", "in one");
+    first.leave();
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let mut pty = chat_in(&home, elsewhere.path(), &["in two"]);
+    pty.wait_for_answer("in two", "in two");
+    pty.send("/switch 0\r");
+    pty.wait_for_text("┃ in one");
+    pty.leave();
+    let mut continued = chat_in(&home, elsewhere.path(), &["-c"]);
+    continued.wait_for_text("┃ in two");
+    continued.leave();
+}
+
 #[test]
 fn an_empty_chat_elsewhere_shows_and_keeps_nothing_of_another_directory() {
     let home = Home::new();
@@ -71,13 +122,8 @@ fn an_empty_chat_elsewhere_shows_and_keeps_nothing_of_another_directory() {
     first.wait_for_answer("said here alone", "said here alone");
     first.leave();
     let elsewhere = tempfile::tempdir().expect("a directory");
-    let chat_there = |args: &[&str]| {
-        let mut pty = Pty::spawn_in(PROGRAM, args, &variables(&home), (120, 30), elsewhere.path());
-        pty.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
-        pty
-    };
     for args in [&[][..], &["-c"], &["-c"]] {
-        let mut pty = chat_there(args);
+        let mut pty = chat_in(&home, elsewhere.path(), args);
         if !args.is_empty() {
             pty.wait_for_text("no conversation to continue here: this is a new one");
         }

@@ -100,3 +100,19 @@ fn a_process_that_is_killed_in_the_middle_of_an_undo_leaves_it_to_the_next_one()
     assert!(again.out.starts_with("150 files brought back to before message"), "{}{}", again.out, again.err);
     assert!(tree(&work) == before);
 }
+
+#[test]
+fn without_a_name_only_an_agent_of_this_directory_is_undone() {
+    let home = Home::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let call = "%tool write_file {\"path\":\"made\",\"content\":\"x\"}\n%next\ndone";
+    let there = elsewhere.path().to_str().expect("UTF-8");
+    let wrote = home.run(&["-C", there, "-p", "--approval", "yolo", call]);
+    assert_eq!(wrote.code, 0, "{}", wrote.err);
+    let refused = home.run(&["undo"]);
+    assert!(refused.err.contains("no agent works in ") && refused.err.contains("name one"), "{refused:?}");
+    assert!(elsewhere.path().join("made").exists());
+    let undone = home.run(&["-C", there, "undo"]);
+    assert_eq!(undone.code, 0, "{undone:?}");
+    assert!(!elsewhere.path().join("made").exists());
+}

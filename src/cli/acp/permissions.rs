@@ -100,7 +100,7 @@ impl Permissions {
         permission.is_answered = true;
         let answer = |name: &str, options: &[String]| {
             let words = [&[name.to_owned()], options, &["--".to_owned(), permission.question.clone()]].concat();
-            Request::Run { agent: None, argv: words }
+            Request::Run { agent: None, directory: None, argv: words }
         };
         let because = |reason: String| vec![format!("--reason={reason}")];
         let with_rules = |options: &[&str]| -> Vec<String> {

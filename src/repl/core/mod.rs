@@ -27,6 +27,7 @@ pub(in crate::repl) mod unsaved;
 pub(super) mod viewers;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::agent::{Agent, Context, Effect, Outbox, RecordedEvent, TracedEvent};
@@ -41,6 +42,7 @@ use crate::domain::rule::Grant;
 use crate::domain::scrollback::LineKind;
 use crate::net::Network;
 use crate::reactor::{Reactor, Source};
+use crate::repl::core::spawn::project_directory;
 use crate::repl::event::Event;
 use crate::store::{DraftFile, Store};
 use crate::team::compare::Comparisons;
@@ -339,6 +341,24 @@ pub(super) fn take_due(core: &mut Core, most: usize, is_woken: bool, poll: Durat
     due
 }
 
+impl Core {
+    /// The last conversation that a person had in this directory. One that works elsewhere, and was only looked at, is none.
+    pub(in crate::repl) fn last_conversation(&self, place: Option<&str>) -> Result<Option<AgentId>> {
+        let place = place.unwrap_or_default();
+        let is_here = |(id, is_written): &(AgentId, bool)| *is_written || place.is_empty() || self.works_in(*id, place);
+        let shown = self.store.shown_conversation(place)?.filter(is_here);
+        let last = shown.map_or_else(|| self.store.addressed_conversation(place), |(shown, _)| Ok(Some(shown)))?;
+        Ok(last.filter(|last| self.roster.get(*last).is_some()))
+    }
+
+    /// Whether an agent, or one that it was forked from, works in this directory.
+    fn works_in(&self, id: AgentId, place: &str) -> bool {
+        let is_there = |agent: &Agent| agent.inputs.environment.working_directory == Path::new(place);
+        let mut lineage = std::iter::successors(Some(id), |id| self.roster.shown_parent(*id));
+        lineage.any(|id| self.roster.get(id).is_some_and(is_there))
+    }
+}
+
 /// Reads the git branch of an agent's directory again.
 pub(super) fn refresh_branch(core: &mut Core, id: AgentId) {
     if let Some(agent) = core.roster.get(id) {
@@ -353,10 +373,20 @@ pub(super) fn read_branch(core: &mut Core, id: AgentId) {
     }
 }
 
-/// The agent to which a text was sent last, otherwise the root. One of a `--print` run may be archived.
-pub(in crate::repl) fn last_addressed(core: &Core, directory: Option<&str>) -> Result<AgentId> {
-    let last = core.store.last_addressed(directory)?;
-    last.or_else(|| core.roster.nth(0)).ok_or_else(agent_gone)
+/// The agent to which a text was sent last, perhaps only of those in a directory, otherwise the root if it is there. One of a
+/// `--print` run may be archived.
+pub(in crate::repl) fn last_addressed(core: &Core, directory: Option<&Path>) -> Result<AgentId> {
+    let place = directory.and_then(|directory| project_directory(&directory.canonicalize().ok()?));
+    if let Some(last) = core.store.last_addressed(place.as_deref())? {
+        return Ok(last);
+    }
+    let root = core.roster.nth(0).ok_or_else(agent_gone)?;
+    match place {
+        Some(place) if !core.works_in(root, &place) => {
+            Err(Error::usage(format!("no agent works in {place}: name one; polylogue ps lists them")))
+        }
+        _ => Ok(root),
+    }
 }
 
 /// Fails if an agent waits for a person's answer: a text for it would have to wait as well.

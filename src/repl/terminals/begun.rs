@@ -4,9 +4,12 @@
 use std::path::PathBuf;
 
 use crate::base::id::{AgentId, TerminalId};
+use crate::domain::change::Change;
 use crate::domain::choices::Choices;
 use crate::domain::flow::Origin;
+use crate::repl::component::Command;
 use crate::repl::core::Core;
+use crate::repl::core::spawn::project_directory;
 use crate::repl::terminals::Terminals;
 
 impl Terminals {
@@ -26,6 +29,19 @@ impl Terminals {
     /// Where a terminal was opened, unless that is where this process was started.
     pub(in crate::repl) fn directory_of(&self, id: TerminalId) -> Option<PathBuf> {
         self.get(id)?.directory().map(PathBuf::from)
+    }
+
+    /// Shows the last conversation of the directory in which a terminal was opened, or a new one there.
+    pub(super) fn return_to_directory(&self, core: &Core, id: TerminalId) -> Option<Command> {
+        let (origin, agent) = (Origin::Terminal(id), self.get(id)?.focus);
+        let directory = self.directory_of(id).unwrap_or_else(|| core.config().working_directory.clone());
+        let place = project_directory(&directory.canonicalize().ok()?);
+        // An error is shown when the store is used next.
+        let change = match core.last_conversation(place.as_deref()).ok()? {
+            Some(last) => Change::Switch(last),
+            None => Change::New { prompt: None, name: None, model: None },
+        };
+        Some(Command { origin, agent, change })
     }
 
     /// A terminal has begun a conversation.

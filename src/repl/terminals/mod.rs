@@ -88,6 +88,8 @@ pub(super) struct Terminals {
     unseen: Unseen,
     alerts: Alerts,
     highlights: Highlights,
+    /// Their conversation is gone, and its adopter works elsewhere.
+    displaced: Vec<TerminalId>,
 }
 
 impl Terminals {
@@ -388,9 +390,12 @@ impl Component for Terminals {
             }
             Event::TurnEnded { agent, .. } => self.on_turn_ended(core, *agent),
             Event::JobReported { terminal, text } if self.shows_view(*terminal) => self.notify(*terminal, text.clone()),
-            Event::Removed { agent, adopter, drafts, .. } => {
+            Event::Removed { agent, adopter, is_elsewhere, drafts, .. } => {
                 self.unseen.remove(*agent);
                 let showing = self.showing(&[*agent]);
+                if *is_elsewhere {
+                    self.displaced.extend(&showing);
+                }
                 for (id, adopter) in showing.iter().zip(adopter.iter().cycle()) {
                     self.show(core, *id, *adopter);
                 }
@@ -400,7 +405,10 @@ impl Component for Terminals {
         }
     }
 
-    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+    fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
+        for id in std::mem::take(&mut self.displaced) {
+            commands.extend(self.return_to_directory(core, id));
+        }
         self.unsaved.save(core);
         self.step_searches(core);
         self.check_shell(core);
@@ -409,7 +417,7 @@ impl Component for Terminals {
     }
 
     fn has_work(&self, _: &Core) -> bool {
-        self.iter().any(Terminal::has_leftover) || !self.searching().is_empty()
+        self.iter().any(Terminal::has_leftover) || !self.searching().is_empty() || !self.displaced.is_empty()
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
