@@ -317,7 +317,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Wait until an agent is idle, and print its status
+    /// Wait until an agent is idle, and print its status; its questions go to standard error
     Wait {
         /// Agent to wait for: a name, a number or the beginning of an id
         agent: String,

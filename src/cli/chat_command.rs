@@ -26,11 +26,9 @@ impl ChatCommand {
     /// The request, at the agent at which it runs, if not at the one that was sent a message last in this directory.
     pub fn request(&self) -> Request {
         let agent = self.value_of(AGENT).filter(|_| self.shell.runs_at_agent);
-        Request::Run {
-            agent: agent.map(str::to_owned),
-            directory: std::env::current_dir().ok(),
-            argv: self.argv.clone(),
-        }
+        let here = || std::env::current_dir().ok().filter(|path| path.to_str().is_some());
+        let directory = if self.value_of(AGENT).is_none() { here() } else { None };
+        Request::Run { agent: agent.map(str::to_owned), directory, argv: self.argv.clone() }
     }
 
     /// The value of an argument.

@@ -175,7 +175,8 @@ fn require_remote_files(arguments: &Arguments, host: &SshHost) -> Result<()> {
     let named = arguments.mcp_config.iter().filter(|value| !mcp::is_text(value));
     let named: Vec<PathBuf> = named.map(PathBuf::from).collect();
     let schema = arguments.schema.iter().map(|file| ("--schema", file));
-    let mut files = attached.chain(schema).chain(named.iter().map(|file| ("--mcp-config", file)));
+    let trajectory = arguments.trajectory.iter().map(|file| ("--trajectory", file));
+    let mut files = attached.chain(schema).chain(trajectory).chain(named.iter().map(|file| ("--mcp-config", file)));
     match files.find(|(_, file)| file.is_relative()) {
         Some((option, file)) => {
             let (file, destination) = (file.display(), &host.destination);

@@ -249,8 +249,8 @@ fn show_rules(id: &str, arguments: &Arguments, directory: &Path) -> Result<u8> {
     Ok(code::USAGE)
 }
 
-/// Says that an agent that is waited for waits itself.
-fn say_asks(question: &Value) {
+/// Reports on standard error that the agent asks for approval.
+fn print_question(question: &Value) {
     let text = |name: &str| question[name].as_str().unwrap_or_default();
     let (label, id, title) = (text("label"), text("id"), text("title"));
     print_note(&format!("{label} asks: {title}; polylogue approve {id} or polylogue deny {id} answers"));
@@ -261,13 +261,13 @@ fn wait(agent: &str, timeout: Option<f64>, directory: &Path) -> Result<u8> {
     let mut client = Client::require(directory)?;
     // The server watches the timeout.
     client.wait_forever()?;
-    let rest = Followed::Idle { agent: agent.to_owned(), seconds: timeout, has_questions: true };
+    let rest = Followed::Idle { agent: agent.to_owned(), seconds: timeout, with_questions: true };
     client.send(&Request::Follow(rest))?;
     let response = loop {
         match client.receive()? {
             Response::Done(response) => break response,
             Response::Refused { kind, message } => return Err(client::refusal(&kind, message)),
-            Response::Questions(questions) => questions.as_array().into_iter().flatten().for_each(say_asks),
+            Response::Questions(questions) => questions.as_array().into_iter().flatten().for_each(print_question),
             _ => return Err(client::unexpected_response()),
         }
     };

@@ -81,7 +81,10 @@ fn words_of_line(parser: &Command, rest: Option<Rest>, line: &str) -> Vec<String
     let mut may_be_option = has_options(parser);
     let mut left = line.trim();
     while !left.is_empty() {
-        if may_be_option && (left.starts_with("--") || option_called(parser, split_word(left, None).0).is_some()) {
+        if may_be_option
+            && (left.starts_with("--")
+                || option_called(parser, split_word(left, None).0.split('=').next().unwrap_or_default()).is_some())
+        {
             let after = left.strip_prefix("-- ").map(str::trim_start).or((left == "--").then_some(""));
             may_be_option = after.is_none();
             left = after.unwrap_or_else(|| take_option(&mut options, parser, rest, left));

@@ -179,7 +179,6 @@ pub(super) fn before_last_word(typed: &str) -> &str {
 }
 
 /// The configured models, those that servers have listed, and `echo`, and first the default model if it is not among them.
-/// The known models as `provider/model`.
 pub fn models(context: &CommandContext) -> Vec<String> {
     let known = context.config.catalog.0.iter().flat_map(|entry| entry.full_names());
     // The default model may have been named on the command line only.

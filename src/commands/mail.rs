@@ -4,7 +4,9 @@ use clap::{Arg, ArgGroup, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
 use super::arguments::{AGENT, agent_arg, option, positional, value_of};
-use super::{ACT, CommandContext, CommandSpec, Rest, ShellSpec, WithoutServer, agent_called, or_ended, usage_error};
+use super::{
+    ACT, CommandContext, CommandSpec, Last, Rest, ShellSpec, WithoutServer, agent_called, or_ended, usage_error,
+};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text;
@@ -51,7 +53,7 @@ pub const DELETE_MAIL: CommandSpec = CommandSpec {
 };
 
 pub(super) const MAIL: CommandSpec = CommandSpec {
-    runs_at_last: true,
+    runs_at_last: Some(Last::OfAll),
     shell: Some(ShellSpec {
         without_server: WithoutServer::Reads,
         input: Some("send"),
@@ -63,7 +65,7 @@ pub(super) const MAIL: CommandSpec = CommandSpec {
 
 fn define_mail(command: Command) -> Command {
     let whose =
-        "Whose mail: a name, a number or the beginning of an id [default: the one here that was sent a message last]";
+        "Whose mail: a name, a number or the beginning of an id [default: the one that was sent a message last]";
     command
         .arg(Arg::new(AGENT).value_name("AGENT").help(whose))
         .arg(option("from", "AGENT", "List only mail from this agent; with --send, the sender [default: agent 0]"))

@@ -177,8 +177,8 @@ pub struct CommandSpec {
     pub shell: Option<ShellSpec>,
     /// Clients may run it although it is no subcommand.
     pub is_for_clients: bool,
-    /// From a client, and without an agent, it runs at the one in the client's directory that was sent a message last.
-    pub runs_at_last: bool,
+    /// From a client, and without an agent, it runs at one that was sent a message last.
+    pub runs_at_last: Option<Last>,
     /// Adds the options and arguments.
     pub define: fn(clap::Command) -> clap::Command,
     /// The argument that takes the rest of a line of the chat.
@@ -187,6 +187,14 @@ pub struct CommandSpec {
     pub run: fn(&CommandContext, &ArgMatches) -> Result<InputResult>,
     /// The completions of the arguments typed so far, where their definition does not say them.
     pub complete: Option<fn(&CommandContext, typed: &str) -> Vec<String>>,
+}
+
+/// Among which agents the one is that was sent a message last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Last {
+    OfAll,
+    /// Only those that work in the directory of the client.
+    Here,
 }
 
 /// An argument that takes the rest of a line, given by its id.
@@ -284,7 +292,7 @@ impl CommandSpec {
             busy: WhenBusy::Runs,
             shell: None,
             is_for_clients: false,
-            runs_at_last: false,
+            runs_at_last: None,
             define: |command| command,
             rest: None,
             run,

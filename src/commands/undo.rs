@@ -3,7 +3,7 @@
 use clap::ArgMatches;
 
 use super::arguments::{AGENT, agent_arg, agents_arg, flag, option, value_of};
-use super::{CommandContext, CommandSpec, Rest, ShellSpec, WithoutServer, any_called, usage_error};
+use super::{CommandContext, CommandSpec, Last, Rest, ShellSpec, WithoutServer, any_called, usage_error};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::change::{Change, FileJob, Shown};
@@ -12,7 +12,7 @@ use crate::domain::flow::InputResult;
 
 pub const UNDO: CommandSpec = CommandSpec {
     arguments: "[AGENT] [--to N | --redo] [--skip]",
-    runs_at_last: true,
+    runs_at_last: Some(Last::Here),
     shell: Some(ShellSpec {
         required: &[],
         without_server: WithoutServer::Runs,

@@ -246,12 +246,14 @@ pub enum FileJob {
     },
     /// Throw the work in the worktree of an agent away, and the agent with it.
     Discard(AgentId),
-    /// Write the conversation to a new file.
+    /// Write the conversation to a file.
     Export {
         /// Relative to the agent's working directory.
         path: PathBuf,
         /// How it is written.
         format: ExportFormat,
+        /// A file that exists is replaced.
+        replaces: bool,
     },
 }
 

@@ -30,12 +30,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::base::error::ErrorKind;
 use crate::base::id::AgentId;
 use crate::domain::attachment::fold_files;
 use crate::domain::call_title::title_of;
 use crate::domain::mail::MailId;
-use crate::domain::message::{Body, fork_mark};
+use crate::domain::message::Body;
 use crate::domain::stream::Usage;
 use crate::domain::tool::ToolResult;
 
@@ -233,27 +232,21 @@ impl Chunk {
                 vec![Self::ToolResult(ToolResult { content: result.readable_text().into_owned(), ..result.clone() })]
             }
             Body::Clear => {
-                let text = "cleared: the model no longer sees the messages above; /clear undo brings them back";
-                vec![Self::Mark(text.into())]
+                let text = body.mark_text().unwrap_or_default();
+                vec![Self::Mark(format!("{text}; /clear undo brings them back"))]
             }
-            Body::ClearUndone(_) => vec![Self::Mark("clear undone: the model sees the earlier messages again".into())],
             Body::Compaction(compaction) => vec![Self::Mark(compaction.note())],
-            Body::CompactionUndone(_) => {
-                vec![Self::Mark("compaction undone: the model sees the earlier messages again".into())]
-            }
-            Body::Mark(label) => vec![Self::Mark(format!("mark {label}"))],
-            Body::Rewind(_) => vec![Self::Mark("rewound: the model no longer sees the last messages".into())],
-            Body::Fork(other) => vec![Self::Mark(fork_mark(other))],
             Body::Replaced(why) => vec![Self::Replaced(why.clone())],
-            // Where a reply broke off, the kind of the error is stored, whose message follows.
-            Body::Interrupted(why) if ErrorKind::PROVIDER_KINDS.iter().any(|kind| kind.name() == why) => {
-                vec![Self::Mark(REPLY_INCOMPLETE.into())]
-            }
-            Body::Interrupted(why) => vec![Self::Mark(why.clone())],
-            Body::Exited => vec![Self::Mark("polylogue exited during this turn".into())],
-            Body::AgentKilled => vec![Self::Mark("killed".into())],
             Body::Usage(usage) => vec![Self::Usage(usage.clone())],
             Body::Error(message) => vec![Self::Error { kind: "stored".into(), message: message.clone() }],
+            Body::ClearUndone(_)
+            | Body::CompactionUndone(_)
+            | Body::Mark(_)
+            | Body::Rewind(_)
+            | Body::Fork(_)
+            | Body::Interrupted(_)
+            | Body::Exited
+            | Body::AgentKilled => body.mark_text().map(Self::Mark).into_iter().collect(),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The messages of an agent's log.
 
-use crate::base::id::MessageId;
+use crate::base::error::ErrorKind;
+use crate::base::id::{AgentId, MessageId};
+use crate::domain::chunk::REPLY_INCOMPLETE;
 use crate::domain::compaction::Compaction;
 use crate::domain::stream::Usage;
 use crate::domain::tool::{ToolCall, ToolResult};
@@ -107,6 +109,11 @@ pub fn fork_mark(stored: &str) -> String {
     }
 }
 
+/// The other agent of a [`Body::Fork`].
+pub fn forked_agent(stored: &str) -> Option<AgentId> {
+    stored.split(' ').next()?.parse().ok()
+}
+
 /// Whether a [`Body::Fork`] is that of the child's log.
 pub fn is_of_child(stored: &str) -> bool {
     let name = stored.split_once(' ').map_or("", |(_, name)| name);
@@ -142,6 +149,26 @@ impl Body {
             Self::Usage(_) => "usage",
             Self::Error(_) => "error",
         }
+    }
+
+    /// What a mark in the log says to a reader; `None` for other messages.
+    pub fn mark_text(&self) -> Option<String> {
+        Some(match self {
+            Self::Clear => "cleared: the model no longer sees the messages above".into(),
+            Self::ClearUndone(_) => "clear undone: the model sees the earlier messages again".into(),
+            Self::CompactionUndone(_) => "compaction undone: the model sees the earlier messages again".into(),
+            Self::Mark(label) => format!("mark {label}"),
+            Self::Rewind(_) => "rewound: the model no longer sees the last messages".into(),
+            Self::Fork(other) => fork_mark(other),
+            // Where a reply broke off, the kind of the error is stored, whose message follows.
+            Self::Interrupted(why) if ErrorKind::PROVIDER_KINDS.iter().any(|kind| kind.name() == why) => {
+                REPLY_INCOMPLETE.into()
+            }
+            Self::Interrupted(why) => why.clone(),
+            Self::Exited => "polylogue exited during this turn".into(),
+            Self::AgentKilled => "killed".into(),
+            _ => return None,
+        })
     }
 
     /// Whether it takes back earlier messages.

@@ -175,8 +175,8 @@ pub enum Request {
         #[serde(default)]
         new: Option<Box<NewAgent>>,
     },
-    /// A command of the chat or for clients, at an agent or, without a name, at the one that was sent a message last, perhaps
-    /// only of those in a directory.
+    /// A command of the chat or for clients, at an agent or, without a name, at the one that was sent a message last; some
+    /// commands look only at those that work in the directory.
     Run {
         agent: Option<String>,
         #[serde(default)]
@@ -260,9 +260,9 @@ pub enum Followed {
         agent: String,
         #[serde(default)]
         seconds: Option<f64>,
-        /// Each question of the agent is sent meanwhile.
+        /// Questions that the agent asks meanwhile are sent too.
         #[serde(default)]
-        has_questions: bool,
+        with_questions: bool,
     },
     /// Answered when the agent has unread mail or, if others are named, when each of them has sent it some, is at rest or
     /// has ended; or after this many seconds.

@@ -28,7 +28,7 @@ pub enum Event {
     Removed {
         agent: AgentId,
         adopter: Option<AgentId>,
-        /// It was a conversation of its own, in another directory than the adopter.
+        /// The adopter is not its parent, and works in another directory.
         is_elsewhere: bool,
         worktree: Option<PathBuf>,
         /// Texts that were typed to it and are not stored any more, with their owners.

@@ -14,8 +14,8 @@ use crate::domain::scrollback::LineKind;
 use crate::domain::title::title;
 use crate::repl::core::archive::called_or_archived;
 use crate::repl::core::begin::{Beginning, begin};
-use crate::repl::core::spawn::project_directory;
-use crate::repl::core::{agent_gone, drafts};
+use crate::repl::core::spawn::stored_place;
+use crate::repl::core::{agent_gone, drafts, last_conversation};
 use crate::repl::start::{GREETING, introduction};
 use crate::repl::{Device, Repl, TerminalMode, steer};
 use crate::store::input_line;
@@ -105,13 +105,13 @@ impl Repl {
         directory: Option<&Path>,
         place: Option<&str>,
     ) -> Result<AgentId> {
-        let last = self.last_here(place)?;
+        let last = last_conversation(&self.core, place)?;
         let root = self.core.roster().nth(0).ok_or_else(agent_gone)?;
         let may_be_root = self.terminals.showing(&[root]).is_empty() && !self.terminals.has_begun(root);
         let choices = &opening.choices;
         let new = Beginning { id: None, name: None, directory, choices, is_print_run: false, may_be_root };
         let agent = begin(&mut self.core, new).map_err(|error| match directory {
-            Some(_) => with_age_of_configuration(error).context("the process that runs the agents"),
+            Some(_) => explain_stale_configuration(error).context("the process that runs the agents"),
             None => error,
         })?;
         let introduction = introduction(&self.core, agent);
@@ -183,17 +183,12 @@ impl Repl {
 
     /// The directory of a terminal, or that in which the program was started, in stored form.
     fn place(&self, directory: Option<&Path>) -> Option<String> {
-        project_directory(&directory.unwrap_or(&self.core.config().working_directory).canonicalize().ok()?)
-    }
-
-    /// The last conversation that a person had in this directory.
-    fn last_here(&self, place: Option<&str>) -> Result<Option<AgentId>> {
-        self.core.last_conversation(place)
+        stored_place(directory.unwrap_or(&self.core.config().working_directory))
     }
 
     /// The conversation that `-c` continues: the last one here, or one that has only a draft.
     fn last_to_continue(&self, place: Option<&str>) -> Result<Option<AgentId>> {
-        if let Some(last) = self.last_here(place)? {
+        if let Some(last) = last_conversation(&self.core, place)? {
             return Ok(Some(last));
         }
         let drafted = self.core.store().drafted_conversation(place)?;
@@ -261,15 +256,16 @@ impl Repl {
     }
 }
 
-/// An error about a model that a client names, with what to do if it is configured only for the client.
-pub(super) fn with_age_of_configuration(error: Error) -> Error {
-    if !error.message.starts_with("unknown provider") {
+/// An error about a model that a client names, with what to do if it was configured after the start of this process.
+pub(super) fn explain_stale_configuration(error: Error) -> Error {
+    // A provider without a key is unknown too, or the reason why a model is.
+    if !(error.message.starts_with("unknown provider") || error.message.contains("there is no key")) {
         return error;
     }
     let process = std::process::id();
     let advice = format!(
-        "process {process} runs the agents with the configuration and the variables of its start: end it with polylogue stop \
-         if they are others now"
+        "process {process} runs the agents and read its configuration and variables at its start; if they have changed: \
+         polylogue stop"
     );
     Error { message: format!("{}; {advice}", error.message), ..error }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
-use crate::commands::{CommandContext, agent_called, change_of_client, or_ended, parse_client_command};
+use crate::commands::{CommandContext, Last, agent_called, change_of_client, or_ended, parse_client_command};
 use crate::domain::approval::Policy;
 use crate::domain::change::{Change, MailAct, Setting, Shown};
 use crate::domain::flow::{InputResult, Origin};
@@ -23,7 +23,7 @@ use crate::repl::core::{Core, agent_gone, last_addressed, require_answered};
 use crate::repl::event::Event;
 use crate::repl::json::{approvals_as_json, commands_as_json, describe};
 use crate::repl::mail_waits::awaited_agents;
-use crate::repl::openings::with_age_of_configuration;
+use crate::repl::openings::explain_stale_configuration;
 use crate::repl::server::{Awaited, TurnBounds};
 use crate::repl::tool_requests::call_for_client;
 use crate::repl::{Repl, Turn};
@@ -129,9 +129,9 @@ impl Repl {
                 Ok(())
             }
             Followed::Commands { agent, servers } => self.begin_commands(client, &agent, &servers),
-            Followed::Idle { agent, seconds, has_questions } => {
+            Followed::Idle { agent, seconds, with_questions } => {
                 let agent = or_ended(self.core.store(), agent_called(self.core.roster(), &agent), &agent)?;
-                self.server.begin_wait(&mut self.core, client, Awaited::Rest(agent), (seconds, has_questions));
+                self.server.begin_wait(&mut self.core, client, Awaited::Rest(agent), (seconds, with_questions));
                 Ok(())
             }
             Followed::Mail { agent, from, seconds } => {
@@ -154,7 +154,9 @@ impl Repl {
         let (spec, given) = parse_client_command(argv)?;
         let agent = match agent {
             Some(agent) => agent_called(self.core.roster(), agent)?,
-            None if spec.runs_at_last => last_addressed(&self.core, directory)?,
+            None if spec.runs_at_last.is_some() => {
+                last_addressed(&self.core, directory.filter(|_| spec.runs_at_last == Some(Last::Here)))?
+            }
             None => self.core.roster().nth(0).ok_or_else(agent_gone)?,
         };
         let (clients, infos) = (Some(self.server.client_count()), self.terminals.infos(None));
@@ -232,7 +234,8 @@ impl Repl {
         let is_own_run = is_print_run && is_own && !self.core.config().settings.is_interactive;
         let (directory, choices) = (directory.as_deref(), &choices);
         let new = Beginning { id, name, directory, choices, is_print_run: is_own_run, may_be_root: false };
-        let id = self.create_in(new).map_err(|error| if is_own { error } else { with_age_of_configuration(error) })?;
+        let id =
+            self.create_in(new).map_err(|error| if is_own { error } else { explain_stale_configuration(error) })?;
         if is_print_run && !is_own_run {
             mark_print_run(&mut self.core, id)?;
         }

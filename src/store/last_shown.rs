@@ -37,28 +37,32 @@ impl Store {
     }
 
     /// The conversation that a terminal opened in this directory showed last, unless it is empty or a person has since sent a
-    /// text to another agent of this directory; and whether a person has written to it since. Never a `--print` run or a
-    /// member of a team.
-    pub(crate) fn shown_conversation(&self, directory: &str) -> Result<Option<(AgentId, bool)>> {
+    /// text to another agent of this directory; and the newest message of a person there, 0 if there is none. Never a
+    /// `--print` run or a member of a team.
+    pub(crate) fn shown_conversation(&self, directory: &str) -> Result<Option<(AgentId, i64)>> {
         let sql = format!(
-            "SELECT uuid, EXISTS (SELECT 1 FROM messages WHERE messages.agent = shown.ordinal AND kind = 'user'
-                                       AND messages.id > last_shown.message)
+            "SELECT uuid, coalesce((SELECT messages.id FROM messages WHERE messages.agent = shown.ordinal AND kind = 'user'
+                                    ORDER BY messages.id DESC LIMIT 1), 0)
              FROM last_shown JOIN agents AS shown ON uuid = last_shown.agent
              WHERE last_shown.directory = ?1 AND status = 'running' AND archived_at IS NULL
                  AND NOT is_print_run AND run IS NULL AND {IS_BEGUN} AND NOT {IS_OUTDATED}"
         );
-        let read = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?));
-        Ok(self.conn.prepare_cached(&sql)?.query_row([directory], read).optional()?)
+        self.conversation_in(&sql, directory)
     }
 
-    /// The conversation of a person in this directory with the newest text of theirs. Never a `--print` run or a member of a
-    /// team.
-    pub(crate) fn addressed_conversation(&self, directory: &str) -> Result<Option<AgentId>> {
+    /// The conversation of a person in this directory with the newest text of theirs, and that. Never a `--print` run or a
+    /// member of a team.
+    pub(crate) fn addressed_conversation(&self, directory: &str) -> Result<Option<(AgentId, i64)>> {
         // Searches backwards from the newest message, which ends after one turn in most cases.
-        let sql = "SELECT uuid FROM messages CROSS JOIN agents ON agents.ordinal = messages.agent
+        let sql = "SELECT uuid, messages.id FROM messages CROSS JOIN agents ON agents.ordinal = messages.agent
             WHERE kind = 'user' AND status = 'running' AND archived_at IS NULL AND NOT is_print_run
                 AND made_by = 0 AND run IS NULL AND (directory IS NULL OR directory = ?1)
             ORDER BY messages.id DESC LIMIT 1";
-        Ok(self.conn.prepare_cached(sql)?.query_row([directory], |row| row.get(0)).optional()?)
+        self.conversation_in(sql, directory)
+    }
+
+    fn conversation_in(&self, sql: &str, directory: &str) -> Result<Option<(AgentId, i64)>> {
+        let read = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?));
+        Ok(self.conn.prepare_cached(sql)?.query_row([directory], read).optional()?)
     }
 }

@@ -112,6 +112,8 @@ fn without_a_name_only_an_agent_of_this_directory_is_undone() {
     let refused = home.run(&["undo"]);
     assert!(refused.err.contains("no agent works in ") && refused.err.contains("name one"), "{refused:?}");
     assert!(elsewhere.path().join("made").exists());
+    let named = home.run(&["mail", "0"]);
+    assert_eq!(named.code, 0, "an agent that is named may work elsewhere: {named:?}");
     let undone = home.run(&["-C", there, "undo"]);
     assert_eq!(undone.code, 0, "{undone:?}");
     assert!(!elsewhere.path().join("made").exists());

@@ -156,7 +156,7 @@ impl Editor<'_> {
         let next = |step| Purpose::Delete { id: id.clone(), session: session.clone(), step };
         match (step, outcome) {
             (Deletion::Finding, Ok(agent)) if text_of(&agent, "id") == session => {
-                let idle = Followed::Idle { agent: session.clone(), seconds: Some(LONGEST_END), has_questions: false };
+                let idle = Followed::Idle { agent: session.clone(), seconds: Some(LONGEST_END), with_questions: false };
                 self.send(&Request::Follow(idle), next(Deletion::AwaitingRest)).map(|_| None)
             }
             (Deletion::AwaitingRest, _) => {

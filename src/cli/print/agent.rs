@@ -47,11 +47,11 @@ pub fn choose(
             "--session-id: the running server is of a version without it: stop it (polylogue stop)",
         ));
     }
-    if choice == AgentChoice::New && config.hint.is_some() && agent["model"] == "echo/echo" {
+    if let (AgentChoice::New, Some(hint), "echo/echo") =
+        (&choice, &config.hint, agent["model"].as_str().unwrap_or_default())
+    {
         host.request(&Request::run(["delete", &id]))?;
-        let message = "no model is configured, and the running polylogue was started with echo: use -m PROVIDER/MODEL, or run \
-                       polylogue setup";
-        return Err(Error::new(ErrorKind::Auth, message));
+        return Err(Error::new(ErrorKind::Auth, format!("{hint}; the running polylogue would answer with echo")));
     }
     // A server may have models that are not configured here.
     let model =

@@ -184,12 +184,17 @@ impl Run {
         all.try_for_each(|fd| self.host.watch(fd, false, false))
     }
 
+    /// Returns the ending if that fails.
+    fn write_trajectory(&mut self) -> Option<Ending> {
+        let written = self.trajectory.as_ref()?.write(&mut self.host, &self.turns.agent().id);
+        written.err().map(|error| failed(error.message))
+    }
+
     /// Interrupts what is still running. Returns the ending that replaces [`Ending::Done`] if something is lost, and
     /// whether commands in the background go on.
     fn leave(&mut self) -> Result<(Option<Ending>, bool)> {
         self.turns.end(&mut self.host, &mut self.output)?;
-        let written = self.trajectory.as_ref().map(|file| file.write(&mut self.host, &self.turns.agent().id));
-        let unwritten = written.and_then(Result::err).map(|error| failed(error.message));
+        let unwritten = self.write_trajectory();
         let (others, commands) = self.host.work_besides(&self.turns.agent().id);
         if others > 0 {
             self.output.note(&format!("interrupted {} still at work", counted(others, "other agent", "other agents")));
@@ -208,6 +213,9 @@ impl Run {
     /// Interrupts what is still running, writes the result, and waits until it is read.
     fn finish(mut self, ending: &Ending) -> Result<(u8, Option<(Host, Turns)>)> {
         let (loss, goes_on) = self.leave()?;
+        if let (Some(Ending::Failed(failure)), true) = (&loss, *ending != Ending::Done) {
+            self.output.note(&failure.message);
+        }
         let loss = loss.or_else(|| self.output.missed()).or_else(|| self.output.nonconforming());
         let ending = loss.as_ref().filter(|_| *ending == Ending::Done).unwrap_or(ending);
         let mut exit_code = self.output.finish(ending, &self.turns.agent().id, self.turns.requests());

@@ -8,22 +8,21 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Log, fork_of, mark_text, time};
+use super::{Log, fork_of, time};
 use crate::domain::attachment::readable_text;
-use crate::domain::message::{Body, Message};
+use crate::domain::message::{Body, Message, replaced_mark};
 use crate::domain::stream::Usage;
 use crate::domain::tool::{ToolCall, ToolResult};
 
 const VERSION: &str = "ATIF-v1.8";
 
-/// `None` without a step: the format needs one.
+/// `None` without a step: the format needs one. The cost of the whole includes that of the forks, as the format asks.
 pub(super) fn of(log: &Log, forks: &[Log]) -> Option<Value> {
-    let cost = |log: &Log| own_usage(log).cost;
-    let cost_of_forks = forks.iter().filter_map(cost).sum::<u64>();
-    let whole_cost = cost(log).map_or(Some(cost_of_forks).filter(|cost| *cost > 0), |own| Some(own + cost_of_forks));
-    let mut trajectory = trajectory(log, whole_cost)?;
+    let mut whole = own_usage(log);
+    forks.iter().for_each(|fork| whole.add(&own_usage(fork)));
+    let mut trajectory = trajectory(log, whole.cost)?;
     trajectory["session_id"] = trajectory["trajectory_id"].clone();
-    let forks: Vec<Value> = forks.iter().filter_map(|fork| self::trajectory(fork, cost(fork))).collect();
+    let forks: Vec<Value> = forks.iter().filter_map(|fork| self::trajectory(fork, own_usage(fork).cost)).collect();
     if !forks.is_empty() {
         trajectory["subagent_trajectories"] = forks.into();
     }
@@ -46,7 +45,7 @@ fn trajectory(log: &Log, cost: Option<u64>) -> Option<Value> {
         "steps": steps.steps,
         "final_metrics": {
             "total_prompt_tokens": input, "total_cached_tokens": cached, "total_completion_tokens": output,
-            "total_cost_usd": cost.map(dollars), "total_steps": count,
+            "total_cost_usd": cost.map(in_dollars), "total_steps": count,
         },
     });
     if !log.damaged.is_empty() {
@@ -99,10 +98,11 @@ impl Steps {
             Body::Command(_) | Body::Mark(_) => return,
             Body::System(text) | Body::Error(text) => text.clone(),
             Body::Compaction(compaction) => format!("{}\n\n{}", compaction.note(), compaction.text()),
-            mark => mark_text(mark).unwrap_or_default(),
+            Body::Replaced(why) => replaced_mark(why),
+            mark => mark.mark_text().unwrap_or_default(),
         };
         // A fork within a reply leaves its step open.
-        let (reply, fork) = (self.reply, fork_of(message));
+        let (reply, fork) = (self.reply, fork_of(message).filter(|_| !is_copied));
         self.push("system", &text, message, is_copied);
         if let Some(fork) = fork {
             let refers = json!([{"subagent_trajectory_ref": [{"trajectory_id": fork.to_string()}]}]);
@@ -167,7 +167,7 @@ impl Steps {
         };
         step["metrics"] = json!({
             "prompt_tokens": usage.input, "cached_tokens": usage.cached, "completion_tokens": usage.output,
-            "cost_usd": usage.cost.map(dollars), "extra": {"written_tokens": usage.written},
+            "cost_usd": usage.cost.map(in_dollars), "extra": {"written_tokens": usage.written},
         });
         if step["model_name"].is_null() && !usage.model.is_empty() {
             step["model_name"] = usage.model.as_str().into();
@@ -184,6 +184,6 @@ fn extend(list: &mut Value, value: Value) {
 }
 
 /// Billionths of a US dollar in dollars.
-fn dollars(cost: u64) -> f64 {
+fn in_dollars(cost: u64) -> f64 {
     cost as f64 / 1e9
 }

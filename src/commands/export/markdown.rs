@@ -1,8 +1,8 @@
 //! A log as Markdown. The text of messages is copied unchanged.
 
-use super::{Log, date, mark_text};
+use super::{Log, date};
 use crate::domain::attachment::readable_text;
-use crate::domain::message::{Body, Reply};
+use crate::domain::message::{Body, Reply, replaced_mark};
 
 pub(super) fn of(log: &Log, unix_ms: i64) -> String {
     let mut text = format!("# {}\n\n{}, {}\n", log.subject.label, log.subject.model, date(unix_ms));
@@ -32,14 +32,11 @@ fn part(body: &Body) -> Option<String> {
         Body::Command(text) => fenced("", text),
         Body::Error(text) => format!("**Error**\n\n{}", fenced("", text)),
         Body::Usage(_) => return None,
-        Body::Clear | Body::ClearUndone(_) | Body::CompactionUndone(_) => format!("---\n\n*{}*", mark_text(body)?),
-        Body::Mark(_)
-        | Body::Rewind(_)
-        | Body::Fork(_)
-        | Body::Replaced(_)
-        | Body::Interrupted(_)
-        | Body::Exited
-        | Body::AgentKilled => format!("*{}*", mark_text(body)?),
+        Body::Replaced(why) => format!("*{}*", replaced_mark(why)),
+        Body::Clear | Body::ClearUndone(_) | Body::CompactionUndone(_) => format!("---\n\n*{}*", body.mark_text()?),
+        Body::Mark(_) | Body::Rewind(_) | Body::Fork(_) | Body::Interrupted(_) | Body::Exited | Body::AgentKilled => {
+            format!("*{}*", body.mark_text()?)
+        }
     })
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use clap::ArgMatches;
 
-use super::arguments::{positional, unquoted, value_of};
+use super::arguments::{flag, positional, unquoted, value_of};
 use super::complete::complete_two_words;
 use super::{CommandContext, CommandSpec, Rest, usage_error};
 use crate::agent::Agent;
@@ -18,12 +18,12 @@ use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::change::{Change, ExportFormat, FileJob};
 use crate::domain::flow::InputResult;
-use crate::domain::message::{Body, Message, fork_mark, is_of_child, replaced_mark};
+use crate::domain::message::{Body, Message, forked_agent, is_of_child};
 use crate::store::AgentRow;
 
 pub const EXPORT: CommandSpec = CommandSpec {
-    arguments: "[md|json|atif] [FILE]",
-    define: |command| command.arg(positional("file", "FILE")),
+    arguments: "[--replace] [md|json|atif] [FILE]",
+    define: |command| command.arg(positional("file", "FILE")).arg(flag("replace", "Replace the file if it exists")),
     rest: Some(Rest::AsTyped("file")),
     is_for_clients: true,
     complete: Some(|_, typed| {
@@ -42,7 +42,8 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         None => (ExportFormat::Markdown, arguments),
     };
     let path = path_of(unquoted(file))?.unwrap_or_else(|| default_path(context, format));
-    Ok(InputResult::NewState(Change::Files(FileJob::Export { path, format }), None))
+    let replaces = given.get_flag("replace");
+    Ok(InputResult::NewState(Change::Files(FileJob::Export { path, format, replaces }), None))
 }
 
 /// An agent whose log is exported.
@@ -50,7 +51,7 @@ pub struct Subject {
     pub id: AgentId,
     label: String,
     model: String,
-    /// The fields of a JSON object.
+    /// The fields of a JSON object; null for a fork.
     identity: Value,
     /// The last message that it has inherited.
     fork_point: MessageId,
@@ -71,7 +72,7 @@ impl Subject {
         Self { id: identity.id, label: identity.label(), model, identity: object, fork_point: identity.fork_point }
     }
 
-    /// The same of a forked agent, which may be gone.
+    /// The same of a forked agent, which may be gone, as far as a trajectory says it.
     pub fn of_fork(row: &AgentRow) -> Self {
         let model = row.endpoint.clone().unwrap_or_default();
         Self { id: row.id, label: row.label(), model, identity: Value::Null, fork_point: row.fork_point }
@@ -115,26 +116,9 @@ impl Log {
 /// The agent whose fork this message notes.
 fn fork_of(message: &Message) -> Option<AgentId> {
     match &message.body {
-        Body::Fork(other) if !is_of_child(other) => other.split(' ').next()?.parse().ok(),
+        Body::Fork(other) if !is_of_child(other) => forked_agent(other),
         _ => None,
     }
-}
-
-/// What a mark in the log says.
-fn mark_text(body: &Body) -> Option<String> {
-    Some(match body {
-        Body::Clear => "cleared: the model does not see the messages above".into(),
-        Body::ClearUndone(_) => "clear undone: the model sees the earlier messages again".into(),
-        Body::CompactionUndone(_) => "compaction undone: the model sees the earlier messages again".into(),
-        Body::Mark(label) => format!("mark {label}"),
-        Body::Rewind(_) => "rewound".into(),
-        Body::Fork(other) => fork_mark(other),
-        Body::Replaced(why) => replaced_mark(why),
-        Body::Interrupted(reason) => reason.clone(),
-        Body::Exited => "polylogue exited during this turn".into(),
-        Body::AgentKilled => "killed".into(),
-        _ => return None,
-    })
 }
 
 /// Expands `~/` at the beginning; `None` if no file is given.

@@ -75,7 +75,7 @@ fn requests_of_programs_survive_a_round_trip() {
         Request::run(["undo"]),
         Request::Schema { agent: agent(), schema: serde_json::json!({"type": "object"}) },
         Request::Follow(Followed::Questions),
-        Request::Follow(Followed::Idle { agent: agent(), seconds: Some(0.5), has_questions: true }),
+        Request::Follow(Followed::Idle { agent: agent(), seconds: Some(0.5), with_questions: true }),
     ] {
         assert_eq!(Request::read(request.to_line().as_bytes()), Ok(request));
     }

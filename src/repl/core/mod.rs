@@ -42,7 +42,7 @@ use crate::domain::rule::Grant;
 use crate::domain::scrollback::LineKind;
 use crate::net::Network;
 use crate::reactor::{Reactor, Source};
-use crate::repl::core::spawn::project_directory;
+use crate::repl::core::spawn::stored_place;
 use crate::repl::event::Event;
 use crate::store::{DraftFile, Store};
 use crate::team::compare::Comparisons;
@@ -341,22 +341,25 @@ pub(super) fn take_due(core: &mut Core, most: usize, is_woken: bool, poll: Durat
     due
 }
 
-impl Core {
-    /// The last conversation that a person had in this directory. One that works elsewhere, and was only looked at, is none.
-    pub(in crate::repl) fn last_conversation(&self, place: Option<&str>) -> Result<Option<AgentId>> {
-        let place = place.unwrap_or_default();
-        let is_here = |(id, is_written): &(AgentId, bool)| *is_written || place.is_empty() || self.works_in(*id, place);
-        let shown = self.store.shown_conversation(place)?.filter(is_here);
-        let last = shown.map_or_else(|| self.store.addressed_conversation(place), |(shown, _)| Ok(Some(shown)))?;
-        Ok(last.filter(|last| self.roster.get(*last).is_some()))
+/// The last conversation that a person had in this directory. One that works elsewhere counts if it was shown there last and has
+/// the newest text of a person.
+pub(in crate::repl) fn last_conversation(core: &Core, place: Option<&str>) -> Result<Option<AgentId>> {
+    let place = place.unwrap_or_default();
+    let shown = core.store.shown_conversation(place)?;
+    let is_there = |id: &AgentId| core.roster.get(*id).is_some();
+    if let Some((id, _)) = shown.filter(|(id, _)| place.is_empty() || works_in(core, *id, place)) {
+        return Ok(Some(id).filter(is_there));
     }
+    let addressed = core.store.addressed_conversation(place)?;
+    let newer = shown.into_iter().chain(addressed).max_by_key(|(_, message)| *message);
+    Ok(newer.map(|(id, _)| id).filter(is_there))
+}
 
-    /// Whether an agent, or one that it was forked from, works in this directory.
-    fn works_in(&self, id: AgentId, place: &str) -> bool {
-        let is_there = |agent: &Agent| agent.inputs.environment.working_directory == Path::new(place);
-        let mut lineage = std::iter::successors(Some(id), |id| self.roster.shown_parent(*id));
-        lineage.any(|id| self.roster.get(id).is_some_and(is_there))
-    }
+/// Whether an agent, or one that it was forked from, works in this directory.
+pub(in crate::repl) fn works_in(core: &Core, id: AgentId, place: &str) -> bool {
+    let is_there = |agent: &Agent| agent.inputs.environment.working_directory == Path::new(place);
+    let mut lineage = std::iter::successors(Some(id), |id| core.roster.shown_parent(*id));
+    lineage.any(|id| core.roster.get(id).is_some_and(is_there))
 }
 
 /// Reads the git branch of an agent's directory again.
@@ -373,17 +376,18 @@ pub(super) fn read_branch(core: &mut Core, id: AgentId) {
     }
 }
 
-/// The agent to which a text was sent last, perhaps only of those in a directory, otherwise the root if it is there. One of a
+/// The agent to which a text was sent last, otherwise the root; with a directory only among those that work there. One of a
 /// `--print` run may be archived.
 pub(in crate::repl) fn last_addressed(core: &Core, directory: Option<&Path>) -> Result<AgentId> {
-    let place = directory.and_then(|directory| project_directory(&directory.canonicalize().ok()?));
+    let place = directory.map(|directory| stored_place(directory).unwrap_or_default());
     if let Some(last) = core.store.last_addressed(place.as_deref())? {
         return Ok(last);
     }
     let root = core.roster.nth(0).ok_or_else(agent_gone)?;
-    match place {
-        Some(place) if !core.works_in(root, &place) => {
-            Err(Error::usage(format!("no agent works in {place}: name one; polylogue ps lists them")))
+    match directory.zip(place) {
+        Some((directory, place)) if !works_in(core, root, &place) => {
+            let directory = directory.display();
+            Err(Error::usage(format!("no agent works in {directory}: name one; polylogue ps lists them")))
         }
         _ => Ok(root),
     }

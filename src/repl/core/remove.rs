@@ -144,12 +144,13 @@ impl Core {
         self.outbox.forget(id);
         self.unsaved.forget(id);
         self.send_queue.leave(id);
+        let parent = self.roster.shown_parent(id);
         let removed = self.roster.remove(id)?;
         let has_worktree = removed.role != Role::Summary && !comes_back;
         let worktree = removed.inputs.environment.worktree.clone().filter(|_| has_worktree);
         let drafts = if comes_back || adopter.is_none() { Vec::new() } else { drafts_of(&removed) };
         let directory = |agent: &Agent| agent.inputs.environment.working_directory.clone();
-        let is_elsewhere = !removed.identity.has_parent()
+        let is_elsewhere = adopter != parent
             && adopter.and_then(|id| self.roster.get(id)).is_some_and(|agent| directory(agent) != directory(&removed));
         self.emit(Event::Removed { agent: id, adopter, is_elsewhere, worktree, drafts });
         Some(removed)

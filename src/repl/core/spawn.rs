@@ -324,6 +324,11 @@ pub(in crate::repl) fn project_directory(working_directory: &Path) -> Option<Str
     working_directory.to_str().filter(|path| *path != "/").map(str::to_owned)
 }
 
+/// The same of a directory that may be named in another way.
+pub(in crate::repl) fn stored_place(directory: &Path) -> Option<String> {
+    project_directory(&directory.canonicalize().ok()?)
+}
+
 fn fork_point(store: &Store, parent: &Agent, inherit: Inherit) -> Result<MessageId> {
     Ok(match (inherit, parent.turn_message()) {
         (Inherit::Nothing, _) => MessageId(0),

@@ -166,6 +166,8 @@ impl ModelLists {
             entry.fetch = None;
             entry.start_details(core, &fetched);
             entry.outcome = learn(core, provider, fetched);
+            // A failure is kept from now on: its request may have taken longer.
+            entry.asked_at = core.now();
             // Agents of other providers find theirs on the way and wait again.
             for agent in std::mem::take(&mut self.waiting) {
                 if core.agent(agent).is_some_and(|agent| matches!(agent.wait(), Wait::Slot)) {

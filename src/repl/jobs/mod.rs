@@ -90,7 +90,7 @@ impl Jobs {
             FileJob::LandMany(how) => self.land_many(core, origin, shown_at, how),
             FileJob::RevertHunks { agent, hunks } => self.revert_hunks(core, (origin, shown_at), agent, hunks),
             FileJob::Discard(agent) => self.discard(core, origin, shown_at, agent),
-            FileJob::Export { path, format } => self.export(core, origin, shown_at, path, format),
+            FileJob::Export { path, format, replaces } => self.export(core, origin, shown_at, path, (format, replaces)),
         }
     }
 

@@ -10,7 +10,7 @@ use super::client::{Client, ClientState};
 use crate::agent::State;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId};
-use crate::commands::agent_called;
+use crate::commands::{agent_called, question_id};
 use crate::domain::agent_host::HostCommand;
 use crate::domain::chunk::{Position, Status};
 use crate::domain::mcp::McpPrompt;
@@ -18,7 +18,6 @@ use crate::domain::skill::SkillList;
 use crate::domain::wire::Response;
 use crate::repl::core::viewers::attach_to_last_messages;
 use crate::repl::core::{Core, activity, mail, viewers};
-use crate::repl::json::approvals_as_json;
 use crate::team::ViewerId;
 
 /// Chunks that are read at once, and bytes of lines per client and turn.
@@ -51,12 +50,12 @@ impl Server {
         core: &mut Core,
         id: ClientId,
         awaited: Awaited,
-        (seconds, has_questions): (Option<f64>, bool),
+        (seconds, with_questions): (Option<f64>, bool),
     ) {
         // More seconds than a duration can hold are no limit.
         let longest = seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
         let until = longest.map(|longest| core.now() + longest);
-        let told = has_questions.then_some(None);
+        let told = with_questions.then_some(None);
         self.set_state(core, id, ClientState::Wait { awaited, until, told });
     }
 
@@ -155,13 +154,14 @@ impl Server {
         let ClientState::Wait { awaited: Awaited::Rest(agent), told: Some(told), .. } = &mut client.state else {
             return;
         };
-        let open = question_number(core, *agent);
-        if std::mem::replace(told, open) != open && open.is_some() {
-            let agent = agent.to_string();
-            let all = approvals_as_json(core);
-            let own: Value =
-                all.as_array().into_iter().flatten().filter(|row| row["agent"] == *agent).cloned().collect();
-            self.respond(id, &Response::Questions(own));
+        let asks = core.roster().questions().find(|(asking, _)| asking.id() == *agent);
+        let open = asks.map(|(_, pending)| pending.number);
+        if std::mem::replace(told, open) != open
+            && let Some((agent, pending)) = asks
+        {
+            let (id_of_question, label) = (question_id(agent, pending), agent.identity.label());
+            let question = json!({"id": id_of_question, "label": label, "title": pending.question.title});
+            self.respond(id, &Response::Questions(json!([question])));
         }
     }
 }
@@ -221,13 +221,9 @@ pub(super) fn has_other_commands(core: &Core, agent: AgentId, sent: Option<&Comm
     commands_of(core, agent).is_some_and(|now| sent != Some(&now))
 }
 
-fn question_number(core: &Core, agent: AgentId) -> Option<u64> {
-    core.roster().questions().find(|(asking, _)| asking.id() == agent).map(|(_, pending)| pending.number)
-}
-
 /// Whether a client that waits was not told of the question that its agent asks now.
 pub(super) fn has_untold_question(core: &Core, awaited: &Awaited, told: Option<Option<u64>>) -> bool {
-    matches!((awaited, told), (Awaited::Rest(agent), Some(told)) if question_number(core, *agent) != told)
+    matches!((awaited, told), (Awaited::Rest(agent), Some(told)) if open_questions(core).find(|(asking, _)| asking == agent).map(|(_, number)| number) != told)
 }
 
 /// The open questions by agent and number.

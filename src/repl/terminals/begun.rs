@@ -8,8 +8,8 @@ use crate::domain::change::Change;
 use crate::domain::choices::Choices;
 use crate::domain::flow::Origin;
 use crate::repl::component::Command;
-use crate::repl::core::Core;
-use crate::repl::core::spawn::project_directory;
+use crate::repl::core::spawn::stored_place;
+use crate::repl::core::{Core, last_conversation, works_in};
 use crate::repl::terminals::Terminals;
 
 impl Terminals {
@@ -35,10 +35,13 @@ impl Terminals {
     pub(super) fn return_to_directory(&self, core: &Core, id: TerminalId) -> Option<Command> {
         let (origin, agent) = (Origin::Terminal(id), self.get(id)?.focus);
         let directory = self.directory_of(id).unwrap_or_else(|| core.config().working_directory.clone());
-        let place = project_directory(&directory.canonicalize().ok()?);
+        let place = stored_place(&directory);
         // An error is shown when the store is used next.
-        let change = match core.last_conversation(place.as_deref()).ok()? {
+        let last = last_conversation(core, place.as_deref()).ok()?;
+        let is_here = |last: &AgentId| works_in(core, *last, place.as_deref().unwrap_or("/"));
+        let change = match last.filter(is_here) {
             Some(last) => Change::Switch(last),
+            None if self.is_read_only(id) => return None,
             None => Change::New { prompt: None, name: None, model: None },
         };
         Some(Command { origin, agent, change })

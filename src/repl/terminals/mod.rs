@@ -56,7 +56,7 @@ use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::component::{Command, Component};
 use crate::repl::core::begin::forget_unwritten;
 use crate::repl::core::drafts;
-use crate::repl::core::spawn::project_directory;
+use crate::repl::core::spawn::stored_place;
 use crate::repl::core::{Core, activity, agent_gone, read_branch, refresh_branch};
 use crate::repl::event::Event;
 use crate::repl::terminals::alerts::Alerts;
@@ -88,7 +88,7 @@ pub(super) struct Terminals {
     unseen: Unseen,
     alerts: Alerts,
     highlights: Highlights,
-    /// Their conversation is gone, and its adopter works elsewhere.
+    /// Terminals to return to their directories in the next step: their conversation is gone, and its adopter works elsewhere.
     displaced: Vec<TerminalId>,
 }
 
@@ -194,7 +194,7 @@ impl Terminals {
             return;
         }
         let directory = terminal.directory().unwrap_or(&core.config().working_directory);
-        let directory = directory.canonicalize().ok().and_then(|path| project_directory(&path)).unwrap_or_default();
+        let directory = stored_place(directory).unwrap_or_default();
         // Without it, the next terminal shows another agent.
         drop(core.store().set_last_shown(&directory, terminal.focus));
     }
