@@ -169,6 +169,11 @@ pub fn date_and_time(unix_ms: i64) -> String {
     format!("{} {:02}:{:02}", local.date(), local.hour(), local.minute())
 }
 
+/// A moment in milliseconds since 1970 as ISO 8601 in UTC, for programs; `None` outside of the years that it can name.
+pub fn utc_time(unix_ms: i64) -> Option<String> {
+    jiff::Timestamp::from_millisecond(unix_ms).ok().map(|at| at.to_string())
+}
+
 /// Milliseconds since 1970 by the machine's clock; 0 before that.
 pub fn unix_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))

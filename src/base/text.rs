@@ -348,6 +348,11 @@ pub fn with_commas(number: u64) -> String {
     grouped
 }
 
+/// Billionths of a dollar in dollars, for programs.
+pub fn as_dollars(billionths: u64) -> f64 {
+    billionths as f64 / 1e9
+}
+
 /// Billionths of a dollar as dollars: two decimals, or as many as show two significant digits.
 pub fn dollars(billionths: u64) -> String {
     let exact = format!("{}.{:09}", billionths / 1_000_000_000, billionths % 1_000_000_000);

@@ -81,10 +81,7 @@ fn words_of_line(parser: &Command, rest: Option<Rest>, line: &str) -> Vec<String
     let mut may_be_option = has_options(parser);
     let mut left = line.trim();
     while !left.is_empty() {
-        if may_be_option
-            && (left.starts_with("--")
-                || option_called(parser, split_word(left, None).0.split('=').next().unwrap_or_default()).is_some())
-        {
+        if may_be_option && (left.starts_with("--") || option_called(parser, option_name(left)).is_some()) {
             let after = left.strip_prefix("-- ").map(str::trim_start).or((left == "--").then_some(""));
             may_be_option = after.is_none();
             left = after.unwrap_or_else(|| take_option(&mut options, parser, rest, left));
@@ -105,19 +102,25 @@ fn words_of_line(parser: &Command, rest: Option<Rest>, line: &str) -> Vec<String
     options.into_iter().chain(["--".to_owned()]).chain(values).collect()
 }
 
+/// The first word of a line, without a value behind `=`.
+fn option_name(line: &str) -> &str {
+    split_word(line, None).0.split('=').next().unwrap_or_default()
+}
+
 /// The option with this name, such as `--model` or `-m`.
 fn option_called<'a>(parser: &'a Command, name: &str) -> Option<&'a Arg> {
-    parser.get_arguments().find(|arg| {
-        let is_long = arg.get_long().is_some_and(|long| name.strip_prefix("--") == Some(long));
-        is_long
-            || arg.get_short().is_some_and(|short| name.strip_prefix('-').is_some_and(|name| name.chars().eq([short])))
-    })
+    let is_it = |arg: &&Arg| match name.strip_prefix("--") {
+        Some(long) => arg.get_long() == Some(long),
+        None => {
+            arg.get_short().is_some_and(|short| name.strip_prefix('-').is_some_and(|rest| rest.chars().eq([short])))
+        }
+    };
+    parser.get_arguments().find(is_it)
 }
 
 /// Adds the option that the line begins with, and its value. Returns what follows. clap reports a missing value.
 fn take_option<'a>(options: &mut Vec<String>, parser: &Command, rest: Option<Rest>, line: &'a str) -> &'a str {
-    let (word, after) = split_word(line, None);
-    let name = word.split('=').next().unwrap_or_default();
+    let ((word, after), name) = (split_word(line, None), option_name(line));
     let Some(option) = option_called(parser, name).filter(|arg| arg.get_action().takes_values()) else {
         options.push(word.to_owned());
         return after;

@@ -152,12 +152,10 @@ impl Repl {
         argv: &[String],
     ) -> Result<Answer> {
         let (spec, given) = parse_client_command(argv)?;
-        let agent = match agent {
-            Some(agent) => agent_called(self.core.roster(), agent)?,
-            None if spec.runs_at_last.is_some() => {
-                last_addressed(&self.core, directory.filter(|_| spec.runs_at_last == Some(Last::Here)))?
-            }
-            None => self.core.roster().nth(0).ok_or_else(agent_gone)?,
+        let agent = match (agent, spec.runs_at_last) {
+            (Some(agent), _) => agent_called(self.core.roster(), agent)?,
+            (None, Some(last)) => last_addressed(&self.core, directory.filter(|_| last == Last::Here))?,
+            (None, None) => self.core.roster().nth(0).ok_or_else(agent_gone)?,
         };
         let (clients, infos) = (Some(self.server.client_count()), self.terminals.infos(None));
         let context = CommandContext { clients, ..self.core.command_context(agent, infos) };

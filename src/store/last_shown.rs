@@ -37,7 +37,7 @@ impl Store {
     }
 
     /// The conversation that a terminal opened in this directory showed last, unless it is empty or a person has since sent a
-    /// text to another agent of this directory; and the newest message of a person there, 0 if there is none. Never a
+    /// text to another agent of this directory; and the newest message of a person there, or 0. Never a
     /// `--print` run or a member of a team.
     pub(crate) fn shown_conversation(&self, directory: &str) -> Result<Option<(AgentId, i64)>> {
         let sql = format!(

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use jiff::Timestamp;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
@@ -10,6 +9,7 @@ use super::editor::{Editor, server_lost};
 use super::methods::canonical;
 use super::purpose::Purpose;
 use super::session::{Prompt, Session, text_of};
+use crate::base::clock::utc_time;
 use crate::base::error::Result;
 use crate::base::json_rpc::{Fault, NOT_FOUND};
 use crate::cli::links::News;
@@ -370,12 +370,11 @@ fn conversations_page(conversations: &Value, start: usize) -> Value {
     let all = conversations.as_array().map(Vec::as_slice).unwrap_or_default();
     let page = all.iter().skip(start).take(PAGE);
     let row = |conversation: &Value| {
-        let at = conversation["updated_at"].as_i64().and_then(|at| Timestamp::from_millisecond(at).ok());
         json!({
             "sessionId": conversation["id"],
             "cwd": conversation["directory"],
             "title": conversation["title"],
-            "updatedAt": at.map(|at| at.to_string()),
+            "updatedAt": conversation["updated_at"].as_i64().and_then(utc_time),
         })
     };
     let sessions: Vec<Value> = page.map(row).collect();

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::options::Options;
 use super::tools::{self, Call, TODO};
 use crate::base::json_rpc::Fault;
+use crate::base::text::as_dollars;
 use crate::cli::print::summary::Summary;
 use crate::domain::attachment::readable_text;
 use crate::domain::chunk::{Chunk, StopReason};
@@ -178,7 +179,7 @@ impl Session {
         if let (Some(used), Some(size)) = (agent["context"].as_u64(), agent["context_limit"].as_u64()) {
             let mut update = json!({"sessionUpdate": "usage_update", "used": used, "size": size});
             if let Some(cost) = agent["cost"].as_u64() {
-                update["cost"] = json!({"amount": cost as f64 / 1e9, "currency": "USD"});
+                update["cost"] = json!({"amount": as_dollars(cost), "currency": "USD"});
             }
             updates.push(update);
         }

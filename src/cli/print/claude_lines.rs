@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::agent::RunAgent;
 use super::output::MAX_TURNS;
 use crate::base::id::AgentId;
+use crate::base::text::as_dollars;
 use crate::domain::chunk::{Chunk, REFUSED_CALL, StopReason};
 use crate::domain::limits::LimitName;
 use crate::domain::stream::Usage;
@@ -114,7 +115,7 @@ impl ClaudeLines {
             "type": "result", "subtype": subtype, "is_error": subtype != "success", "result": last_reply,
             "errors": error.as_str().into_iter().collect::<Vec<_>>(), "stop_reason": stop_reason,
             "duration_ms": result["ms"], "duration_api_ms": result["ms"], "num_turns": result["turns"],
-            "total_cost_usd": result["cost"].as_f64().map(|billionths| billionths / 1e9), "usage": counted(&usage),
+            "total_cost_usd": result["cost"].as_u64().map(as_dollars), "usage": counted(&usage),
             "permission_denials": self.denials,
         }))
     }

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Log, fork_of, time};
+use super::{Log, fork_of};
+use crate::base::clock::utc_time;
+use crate::base::text::as_dollars;
 use crate::domain::attachment::readable_text;
 use crate::domain::message::{Body, Message, replaced_mark};
 use crate::domain::stream::Usage;
@@ -18,23 +20,23 @@ const VERSION: &str = "ATIF-v1.8";
 
 /// `None` without a step: the format needs one. The cost of the whole includes that of the forks, as the format asks.
 pub(super) fn of(log: &Log, forks: &[Log]) -> Option<Value> {
-    let mut whole = own_usage(log);
-    forks.iter().for_each(|fork| whole.add(&own_usage(fork)));
-    let mut trajectory = trajectory(log, whole.cost)?;
+    let own = own_usage(log);
+    let forks: Vec<(&Log, Usage)> = forks.iter().map(|fork| (fork, own_usage(fork))).collect();
+    let mut all = own.clone();
+    forks.iter().for_each(|(_, usage)| all.add(usage));
+    let mut trajectory = trajectory(log, &Usage { cost: all.cost, ..own })?;
     trajectory["session_id"] = trajectory["trajectory_id"].clone();
-    let forks: Vec<Value> = forks.iter().filter_map(|fork| self::trajectory(fork, own_usage(fork).cost)).collect();
+    let forks: Vec<Value> = forks.iter().filter_map(|(fork, usage)| self::trajectory(fork, usage)).collect();
     if !forks.is_empty() {
         trajectory["subagent_trajectories"] = forks.into();
     }
     Some(trajectory)
 }
 
-/// `cost`: in billionths of a US dollar, if it is known.
-fn trajectory(log: &Log, cost: Option<u64>) -> Option<Value> {
+fn trajectory(log: &Log, usage: &Usage) -> Option<Value> {
     let mut steps = Steps::default();
     log.messages.iter().for_each(|message| steps.add(message, log.is_inherited(message)));
     let count = Some(steps.steps.len()).filter(|count| *count > 0)?;
-    let Usage { input, cached, output, .. } = own_usage(log);
     let mut whole = json!({
         "schema_version": VERSION,
         "trajectory_id": log.subject.id.to_string(),
@@ -44,8 +46,9 @@ fn trajectory(log: &Log, cost: Option<u64>) -> Option<Value> {
         },
         "steps": steps.steps,
         "final_metrics": {
-            "total_prompt_tokens": input, "total_cached_tokens": cached, "total_completion_tokens": output,
-            "total_cost_usd": cost.map(in_dollars), "total_steps": count,
+            "total_prompt_tokens": usage.input, "total_cached_tokens": usage.cached,
+            "total_completion_tokens": usage.output, "total_cost_usd": usage.cost.map(as_dollars),
+            "total_steps": count,
         },
     });
     if !log.damaged.is_empty() {
@@ -77,10 +80,12 @@ struct Steps {
 impl Steps {
     fn add(&mut self, message: &Message, is_copied: bool) {
         let text = match &message.body {
-            Body::User(text) => return self.push("user", &readable_text(text), message, is_copied),
+            Body::User(text) => {
+                self.push("user", &readable_text(text), message, is_copied);
+                return;
+            }
             Body::Assistant(reply) => {
-                self.push("agent", &reply.text, message, is_copied);
-                let at = self.open_reply();
+                let at = self.push("agent", &reply.text, message, is_copied);
                 if !reply.thinking.is_empty() {
                     self.steps[at]["reasoning_content"] = reply.thinking.as_str().into();
                 }
@@ -103,40 +108,33 @@ impl Steps {
         };
         // A fork within a reply leaves its step open.
         let (reply, fork) = (self.reply, fork_of(message).filter(|_| !is_copied));
-        self.push("system", &text, message, is_copied);
+        let at = self.push("system", &text, message, is_copied);
         if let Some(fork) = fork {
             let refers = json!([{"subagent_trajectory_ref": [{"trajectory_id": fork.to_string()}]}]);
-            self.last()["observation"] = json!({"results": refers});
+            self.steps[at]["observation"] = json!({"results": refers});
             self.reply = reply;
         }
     }
 
-    fn push(&mut self, source: &str, text: &str, message: &Message, is_copied: bool) {
-        let number = self.steps.len() + 1;
+    /// Adds a step. Returns its index.
+    fn push(&mut self, source: &str, text: &str, message: &Message, is_copied: bool) -> usize {
+        let at = self.steps.len();
         let mut step =
-            json!({"step_id": number, "timestamp": time(message.created_at), "source": source, "message": text});
+            json!({"step_id": at + 1, "timestamp": utc_time(message.created_at), "source": source, "message": text});
         if is_copied {
             step["is_copied_context"] = true.into();
         }
         self.steps.push(step);
-        self.reply = (source == "agent").then_some(number - 1);
-    }
-
-    fn last(&mut self) -> &mut Value {
-        let at = self.steps.len() - 1;
-        &mut self.steps[at]
-    }
-
-    fn open_reply(&self) -> usize {
-        self.reply.unwrap_or(self.steps.len() - 1)
+        self.reply = (source == "agent").then_some(at);
+        at
     }
 
     fn add_call(&mut self, call: &ToolCall, message: &Message, is_copied: bool) {
         // The calls of a reply follow it directly.
-        if self.reply.is_none_or(|at| self.steps[at]["observation"].is_object()) {
-            self.push("agent", "", message, is_copied);
-        }
-        let at = self.open_reply();
+        let at = match self.reply.filter(|at| self.steps[*at]["observation"].is_null()) {
+            Some(at) => at,
+            None => self.push("agent", "", message, is_copied),
+        };
         let arguments = serde_json::from_str::<Map<String, Value>>(&call.arguments);
         let arguments = arguments.unwrap_or_else(|_| Map::from_iter([("text".into(), call.arguments.clone().into())]));
         let call_object = json!({"tool_call_id": call.id, "function_name": call.name, "arguments": arguments});
@@ -152,10 +150,7 @@ impl Steps {
                 object["source_call_id"] = result.call_id.as_str().into();
                 *at
             }
-            None => {
-                self.push("system", &result.name, message, is_copied);
-                self.steps.len() - 1
-            }
+            None => self.push("system", &result.name, message, is_copied),
         };
         extend(&mut self.steps[at]["observation"]["results"], object);
     }
@@ -167,7 +162,7 @@ impl Steps {
         };
         step["metrics"] = json!({
             "prompt_tokens": usage.input, "cached_tokens": usage.cached, "completion_tokens": usage.output,
-            "cost_usd": usage.cost.map(in_dollars), "extra": {"written_tokens": usage.written},
+            "cost_usd": usage.cost.map(as_dollars), "extra": {"written_tokens": usage.written},
         });
         if step["model_name"].is_null() && !usage.model.is_empty() {
             step["model_name"] = usage.model.as_str().into();
@@ -181,9 +176,4 @@ fn extend(list: &mut Value, value: Value) {
         Value::Array(list) => list.push(value),
         none => *none = json!([value]),
     }
-}
-
-/// Billionths of a US dollar in dollars.
-fn in_dollars(cost: u64) -> f64 {
-    cost as f64 / 1e9
 }

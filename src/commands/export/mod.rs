@@ -14,6 +14,7 @@ use super::arguments::{flag, positional, unquoted, value_of};
 use super::complete::complete_two_words;
 use super::{CommandContext, CommandSpec, Rest, usage_error};
 use crate::agent::Agent;
+use crate::base::clock::utc_time;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::change::{Change, ExportFormat, FileJob};
@@ -148,12 +149,7 @@ fn default_path(context: &CommandContext, format: ExportFormat) -> PathBuf {
 
 /// The day in UTC.
 fn date(unix_ms: i64) -> String {
-    time(unix_ms).split('T').next().unwrap_or_default().to_owned()
-}
-
-/// A time in milliseconds since 1970 in UTC (ISO 8601).
-fn time(unix_ms: i64) -> String {
-    jiff::Timestamp::from_millisecond(unix_ms).unwrap_or_default().to_string()
+    utc_time(unix_ms).and_then(|time| Some(time.split_once('T')?.0.to_owned())).unwrap_or_default()
 }
 
 #[cfg(test)]

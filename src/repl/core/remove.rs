@@ -149,9 +149,9 @@ impl Core {
         let has_worktree = removed.role != Role::Summary && !comes_back;
         let worktree = removed.inputs.environment.worktree.clone().filter(|_| has_worktree);
         let drafts = if comes_back || adopter.is_none() { Vec::new() } else { drafts_of(&removed) };
-        let directory = |agent: &Agent| agent.inputs.environment.working_directory.clone();
-        let is_elsewhere = adopter != parent
-            && adopter.and_then(|id| self.roster.get(id)).is_some_and(|agent| directory(agent) != directory(&removed));
+        let directory = &removed.inputs.environment.working_directory;
+        let works_elsewhere = |agent: &Agent| agent.inputs.environment.working_directory != *directory;
+        let is_elsewhere = adopter != parent && adopter.and_then(|id| self.roster.get(id)).is_some_and(works_elsewhere);
         self.emit(Event::Removed { agent: id, adopter, is_elsewhere, worktree, drafts });
         Some(removed)
     }

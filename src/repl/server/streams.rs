@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Server;
 use super::client::{Client, ClientState};
-use crate::agent::State;
+use crate::agent::{Agent, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId};
 use crate::commands::{agent_called, question_id};
@@ -154,10 +154,10 @@ impl Server {
         let ClientState::Wait { awaited: Awaited::Rest(agent), told: Some(told), .. } = &mut client.state else {
             return;
         };
-        let asks = core.roster().questions().find(|(asking, _)| asking.id() == *agent);
-        let open = asks.map(|(_, pending)| pending.number);
+        let asking = core.agent(*agent).and_then(|agent| Some((agent, agent.question()?)));
+        let open = asking.map(|(_, pending)| pending.number);
         if std::mem::replace(told, open) != open
-            && let Some((agent, pending)) = asks
+            && let Some((agent, pending)) = asking
         {
             let (id_of_question, label) = (question_id(agent, pending), agent.identity.label());
             let question = json!({"id": id_of_question, "label": label, "title": pending.question.title});
@@ -223,7 +223,8 @@ pub(super) fn has_other_commands(core: &Core, agent: AgentId, sent: Option<&Comm
 
 /// Whether a client that waits was not told of the question that its agent asks now.
 pub(super) fn has_untold_question(core: &Core, awaited: &Awaited, told: Option<Option<u64>>) -> bool {
-    matches!((awaited, told), (Awaited::Rest(agent), Some(told)) if open_questions(core).find(|(asking, _)| asking == agent).map(|(_, number)| number) != told)
+    let (Awaited::Rest(agent), Some(told)) = (awaited, told) else { return false };
+    core.agent(*agent).and_then(Agent::question).map(|pending| pending.number) != told
 }
 
 /// The open questions by agent and number.

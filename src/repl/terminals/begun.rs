@@ -8,9 +8,8 @@ use crate::domain::change::Change;
 use crate::domain::choices::Choices;
 use crate::domain::flow::Origin;
 use crate::repl::component::Command;
-use crate::repl::core::spawn::stored_place;
 use crate::repl::core::{Core, last_conversation, works_in};
-use crate::repl::terminals::Terminals;
+use crate::repl::terminals::{Terminals, place_of};
 
 impl Terminals {
     /// Sets what conversations begin with at a terminal.
@@ -33,9 +32,8 @@ impl Terminals {
 
     /// Shows the last conversation of the directory in which a terminal was opened, or a new one there.
     pub(super) fn return_to_directory(&self, core: &Core, id: TerminalId) -> Option<Command> {
-        let (origin, agent) = (Origin::Terminal(id), self.get(id)?.focus);
-        let directory = self.directory_of(id).unwrap_or_else(|| core.config().working_directory.clone());
-        let place = stored_place(&directory);
+        let terminal = self.get(id)?;
+        let (origin, agent, place) = (Origin::Terminal(id), terminal.focus, place_of(core, terminal));
         // An error is shown when the store is used next.
         let last = last_conversation(core, place.as_deref()).ok()?;
         let is_here = |last: &AgentId| works_in(core, *last, place.as_deref().unwrap_or("/"));

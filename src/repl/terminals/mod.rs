@@ -193,8 +193,7 @@ impl Terminals {
         if core.store().is_read_only() || self.is_picking(id) {
             return;
         }
-        let directory = terminal.directory().unwrap_or(&core.config().working_directory);
-        let directory = stored_place(directory).unwrap_or_default();
+        let directory = place_of(core, terminal).unwrap_or_default();
         // Without it, the next terminal shows another agent.
         drop(core.store().set_last_shown(&directory, terminal.focus));
     }
@@ -443,6 +442,11 @@ impl Terminals {
         let shell = self.shell_deadline(now).map(|at| (at, WakeReason::Shell));
         keys.chain(steps).chain(texts).chain(questions).chain(drafts).chain(files).chain(views).chain(shell)
     }
+}
+
+/// Where a terminal was opened, in stored form.
+fn place_of(core: &Core, terminal: &Terminal) -> Option<String> {
+    stored_place(terminal.directory().unwrap_or(&core.config().working_directory))
 }
 
 /// When the spinner or the seconds on a terminal change. A terminal that accepts no output is drawn when it does.
